@@ -9,7 +9,7 @@ change in the metadata, the change takes effect.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from kcli.config.broker import BROKER, DYNAMIC_ONLY, BrokerConfig
@@ -31,7 +31,8 @@ from kcli.config.start_up import check
 from kcli.config.stored import usable
 from kcli.config.topic import KAFKA_DEFAULTS, TOPIC, LogConfig
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
-from kcli.model.java_order import hash_order_steps
+from kcli.model.java_order import hash_order_in_slices
+from kcli.model.pace import Pace
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +56,12 @@ _THREAD_POOLS = (
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
 )
+
+
+CHECK_COST = 20
+"""The cost of one check of a key, in microseconds."""
+_LOOK_COST = 2
+"""The cost to look at a key, in microseconds."""
 
 
 class DynamicConfig:
@@ -138,19 +145,19 @@ class DynamicConfig:
             else:
                 return after
 
-    def validate(self, overrides: Mapping[str, str], *, own: bool) -> Generator[None, None, None]:
-        """Checks all dynamic configs as they will be after a change. Yields after each name of each check.
+    async def validate(self, overrides: Mapping[str, str], pace: Pace, *, own: bool) -> None:
+        """Checks all dynamic configs as they will be after a change.
 
         If `own` is True, `overrides` are the configs of this broker. Otherwise they are the defaults of the cluster.
 
         Raises InvalidRequestException with Kafka's text.
         """
         try:
-            names = yield from hash_order_steps(overrides)
-            yield from _check_listeners(overrides, self.static)
-            yield from _check_names(names, own=own)
-            known = yield from _parsed(names, overrides)
-            fixed = yield from _fixed_steps(names)
+            names = await hash_order_in_slices(overrides, pace, CHECK_COST)
+            await _check_listeners(overrides, self.static, pace)
+            await _check_names(names, pace, own=own)
+            known = await _parsed(names, overrides, pace)
+            fixed = await _fixed(names, pace)
             after = self._after(known, own=own)
             check(after)
             try:
@@ -165,13 +172,13 @@ class DynamicConfig:
             _refuse(_NEEDS_RESTART, fixed)
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
-        yield from _warn_of_features_not_built(overrides)
+        await _warn_of_features_not_built(overrides, pace)
 
-    def validate_values(self, changed: Mapping[str, str]) -> Generator[None, None, None]:
+    async def validate_values(self, changed: Mapping[str, str], pace: Pace) -> None:
         """Checks the new values of some keys. The controller has no more to check, because it does not have the files
-        of the brokers. Yields after each name. Raises InvalidRequestException with Kafka's text."""
+        of the brokers. Raises InvalidRequestException with Kafka's text."""
         try:
-            known = yield from _parsed(changed, changed)
+            known = await _parsed(changed, changed, pace)
             after = self.static.replaced({**self._usable_default, **self._usable_own, **known})
             check(after)
             try:
@@ -181,18 +188,18 @@ class DynamicConfig:
         except ConfigError as error:
             raise InvalidRequestException(error.message) from None
 
-    def preparation(
-        self, overrides: Mapping[str, str], *, own: bool
-    ) -> Generator[None, None, Callable[[], None] | None]:
+    async def preparation(
+        self, overrides: Mapping[str, str], pace: Pace, *, own: bool
+    ) -> Callable[[], None] | None:
         """Returns a function that does the slow work of `validate` with the same arguments. The function may run in a
-        thread. Returns None if no TLS store changes, because `validate` is then fast. Yields after each name."""
+        thread. Returns None if no TLS store changes, because `validate` is then fast."""
         changes = False
         known = {}
         for name, text in overrides.items():
+            await pace(_LOOK_COST)
             changes = changes or (is_store_key(name) and self.current.texts.get(name) != text)
             if broker_key(name) is not None:
                 known[name] = text
-            yield
         if not changes:
             return None
         try:
@@ -281,9 +288,10 @@ def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_stor
         )
 
 
-def _check_names(names: list[str], *, own: bool) -> Generator[None, None, None]:
+async def _check_names(names: list[str], pace: Pace, *, own: bool) -> None:
     fixed, security, per_broker, needs_restart = [], [], [], []
     for name in names:
+        await pace(CHECK_COST)
         if not is_dynamic(name):
             fixed.append(name)
         if name in _SECURITY_KEYS:
@@ -293,7 +301,6 @@ def _check_names(names: list[str], *, own: bool) -> Generator[None, None, None]:
         # The running listeners check keys of TLS first, because Kafka has separate texts for these keys.
         if _is_fixed(name) and not base_name(name).startswith("ssl."):
             needs_restart.append(name)
-        yield
     _refuse("Cannot update these configs dynamically", fixed)
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
@@ -307,7 +314,7 @@ def _check_names(names: list[str], *, own: bool) -> Generator[None, None, None]:
     _refuse(_NEEDS_RESTART, needs_restart)
 
 
-def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> Generator[None, None, None]:
+async def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig, pace: Pace) -> None:
     """Raises ConfigError, with Kafka's text, for a new value of a listener's key that is fixed while the listener runs.
 
     This function does not check the keys of TLS. The running listeners check them, because some of these keys may
@@ -316,6 +323,7 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> Gene
     for listener in config.listeners:
         prefix = f"listener.name.{listener.name.lower()}."
         for name in overrides:
+            await pace(CHECK_COST)
             base = name.removeprefix(prefix)
             is_fixed = (
                 name.startswith(prefix) and not base.startswith("ssl.") and base not in _OF_RUNNING_LISTENERS
@@ -325,15 +333,14 @@ def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig) -> Gene
                     f"Configs cannot be updated dynamically for existing listener ListenerName({listener.name}), "
                     "restart broker or create a new listener for update"
                 )
-            yield
 
 
-def _fixed_steps(names: Iterable[str]) -> Generator[None, None, list[str]]:
+async def _fixed(names: Iterable[str], pace: Pace) -> list[str]:
     fixed = []
     for name in names:
+        await pace(CHECK_COST)
         if _is_fixed(name):
             fixed.append(name)
-        yield
     return fixed
 
 
@@ -354,15 +361,15 @@ def _refuse(message: str, names: Iterable[str], kind: str = "Set") -> None:
         raise ConfigError(f"{message}: {kind}({listed})")
 
 
-def _parsed(names: Iterable[str], overrides: Mapping[str, str]) -> Generator[None, None, dict[str, str]]:
+async def _parsed(names: Iterable[str], overrides: Mapping[str, str], pace: Pace) -> dict[str, str]:
     """The overrides of keys that Kafka knows. The broker uses no other key. Raises ConfigError for an invalid value."""
     known = {}
     for name in names:
+        await pace(CHECK_COST)
         key = broker_key(name)
         if key is not None:
             key.parse(overrides[name])
             known[name] = overrides[name]
-        yield
     return known
 
 
@@ -422,11 +429,11 @@ def _usable(stored: Mapping[str, str]) -> dict[str, str]:
     return usable
 
 
-def _warn_of_features_not_built(overrides: Mapping[str, str]) -> Generator[None, None, None]:
+async def _warn_of_features_not_built(overrides: Mapping[str, str], pace: Pace) -> None:
     for name in overrides:
+        await pace(CHECK_COST)
         feature = feature_not_built(base_name(name))
         if feature is not None:
             _log.warning("%s is stored and does nothing; not built yet: %s", name, feature)
         elif name in ONE_LOOP:
             _log.warning("%s is stored and does nothing: one event loop does this work", name)
-        yield

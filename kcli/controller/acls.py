@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 
 from kcli.controller.controller import Controller
-from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Steps, decide
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, DecisionSteps, decide
 from kcli.errors import InvalidRequestException, KafkaError, PolicyViolationException
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
@@ -45,7 +45,7 @@ MATCHES_MAX = 10 * MAX_RECORDS_PER_BATCH
 has no such limit. Without it, 10,000 filters that each match 10,000 ACLs would need several gigabytes."""
 
 
-def create_acls(controller: Controller, request: CreateAclsRequest) -> Steps[CreateAclsResponse]:
+def create_acls(controller: Controller, request: CreateAclsRequest) -> DecisionSteps[CreateAclsResponse]:
     """Adds the valid ACLs. For an ACL that exists already, no record is written and the result is success, as in
     Kafka."""
     results = []
@@ -93,7 +93,7 @@ def check_creation(creation: AclCreation) -> None:
         )
 
 
-def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Steps[DeleteAclsResponse]:
+def delete_acls(controller: Controller, request: DeleteAclsRequest) -> DecisionSteps[DeleteAclsResponse]:
     """Removes every ACL that one of the filters matches. The response lists the removed ACLs of each filter. If several
     filters match an ACL, the response has this ACL several times.
     """

@@ -23,7 +23,7 @@ from kcli.controller import (
     topics,
 )
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision, Steps
+from kcli.controller.decision import Decision, DecisionSteps
 from kcli.controller.settings import ControllerSettings
 from kcli.controller.topics import Charge, no_charge
 from kcli.protocol.wire.api import ApiKey
@@ -144,7 +144,7 @@ class ControllerApi(Generic[Q, R]):
     """
 
     key: ApiKey
-    decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R] | Steps[R]]
+    decide: Callable[[Controller, Q, ControllerRequestContext, int], Decision[R] | DecisionSteps[R]]
     timeout_ms: Callable[[Q, ControllerSettings], int] | None = None
     """The longest wait for the commit, in milliseconds. None if the API has no time limit. As in Kafka, a limit of 0
     fails the request before the decision."""
@@ -267,7 +267,7 @@ ALLOCATE_PRODUCER_IDS: ControllerApi[AllocateProducerIdsRequest, AllocateProduce
 
 def _alter_client_quotas(
     controller: Controller, request: AlterClientQuotasRequest, context: ControllerRequestContext, _now_ms: int
-) -> Steps[AlterClientQuotasResponse]:
+) -> DecisionSteps[AlterClientQuotasResponse]:
     from kcli.controller.client_quotas import alter_client_quotas
 
     return alter_client_quotas(lambda: controller.image, request, resolvable=context.resolvable)
@@ -278,7 +278,7 @@ def _alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest,
     _context: ControllerRequestContext,
     _now_ms: int,
-) -> Steps[AlterUserScramCredentialsResponse]:
+) -> DecisionSteps[AlterUserScramCredentialsResponse]:
     from kcli.controller.scram import alter_user_scram_credentials
 
     return alter_user_scram_credentials(lambda: controller.image, request)
@@ -286,7 +286,7 @@ def _alter_user_scram_credentials(
 
 def _create_acls(
     controller: Controller, request: CreateAclsRequest, _context: ControllerRequestContext, _now_ms: int
-) -> Steps[CreateAclsResponse]:
+) -> DecisionSteps[CreateAclsResponse]:
     from kcli.controller.acls import create_acls
 
     return create_acls(controller, request)
@@ -294,7 +294,7 @@ def _create_acls(
 
 def _delete_acls(
     controller: Controller, request: DeleteAclsRequest, _context: ControllerRequestContext, _now_ms: int
-) -> Steps[DeleteAclsResponse]:
+) -> DecisionSteps[DeleteAclsResponse]:
     from kcli.controller.acls import delete_acls
 
     return delete_acls(controller, request)

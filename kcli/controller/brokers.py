@@ -15,7 +15,7 @@ from enum import Enum, auto
 from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM, KRAFT_VERSION
 from kcli.controller.configs import elr_enabled
 from kcli.controller.controller import Controller
-from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision, Steps, too_many_records
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision, DecisionSteps, too_many_records
 from kcli.controller.leadership import Changes, PartitionUpdates
 from kcli.errors import (
     BrokerIdNotRegisteredException,
@@ -54,7 +54,7 @@ UNFENCE = -1
 
 def register_broker(
     controller: Controller, request: br.BrokerRegistrationRequest, now_ms: int
-) -> Steps[br.BrokerRegistrationResponse]:
+) -> DecisionSteps[br.BrokerRegistrationResponse]:
     """Registers a broker. The broker epoch is the first offset of the batch that registers the broker.
 
     Raises KafkaError if the registration is refused.
@@ -66,7 +66,7 @@ def register_broker(
 
 def _register(
     controller: Controller, request: br.BrokerRegistrationRequest, existing: BrokerRegistration | None
-) -> Steps[br.BrokerRegistrationResponse]:
+) -> DecisionSteps[br.BrokerRegistrationResponse]:
     updates = PartitionUpdates(controller)
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         record = _registration(
@@ -231,7 +231,7 @@ def heard(controller: Controller, request: hb.BrokerHeartbeatRequest, now_ms: in
 
 def heartbeat(
     controller: Controller, request: hb.BrokerHeartbeatRequest
-) -> Decision[hb.BrokerHeartbeatResponse] | Steps[hb.BrokerHeartbeatResponse]:
+) -> Decision[hb.BrokerHeartbeatResponse] | DecisionSteps[hb.BrokerHeartbeatResponse]:
     """Moves the broker to the state that its heartbeat asks for, as soon as this state is safe. Call `heard` first.
 
     Raises KafkaError if the broker or its epoch is unknown.
@@ -298,7 +298,7 @@ def _move(
     wanted: BrokerState | None,
     failed: Sequence[uuid.UUID],
     response: hb.BrokerHeartbeatResponse,
-) -> Steps[hb.BrokerHeartbeatResponse]:
+) -> DecisionSteps[hb.BrokerHeartbeatResponse]:
     """Moves the broker to the state `wanted`, or keeps its state if `wanted` is None. Removes its replicas in failed
     directories from the ISRs."""
     updates = PartitionUpdates(controller)
@@ -369,7 +369,7 @@ def _change(
 
 def fence_expired(
     controller: Controller, now_ms: int, *, exempt: int | None = None
-) -> Decision[bool] | Steps[bool]:
+) -> Decision[bool] | DecisionSteps[bool]:
     """Fences one broker whose session has expired. The response is False if there is no such broker.
 
     A call fences only one broker, because each fencing moves leaderships.
@@ -382,7 +382,7 @@ def fence_expired(
     return Decision((), False)
 
 
-def _expire(controller: Controller, broker: BrokerRegistration) -> Steps[bool]:
+def _expire(controller: Controller, broker: BrokerRegistration) -> DecisionSteps[bool]:
     updates = PartitionUpdates(controller)
     with controller.expecting(broker.id, replace(broker, fenced=True)):
         yield from _fence(updates, broker)
@@ -391,7 +391,7 @@ def _expire(controller: Controller, broker: BrokerRegistration) -> Steps[bool]:
 
 def unregister_broker(
     controller: Controller, request: ub.UnregisterBrokerRequest
-) -> Steps[ub.UnregisterBrokerResponse]:
+) -> DecisionSteps[ub.UnregisterBrokerResponse]:
     """Removes a broker from the cluster, and from every ISR and ELR. The broker stays in the replica lists of its
     partitions.
 
@@ -406,7 +406,9 @@ def unregister_broker(
     return _unregister(controller, broker)
 
 
-def _unregister(controller: Controller, broker: BrokerRegistration) -> Steps[ub.UnregisterBrokerResponse]:
+def _unregister(
+    controller: Controller, broker: BrokerRegistration
+) -> DecisionSteps[ub.UnregisterBrokerResponse]:
     updates = PartitionUpdates(controller)
     with controller.expecting(broker.id, None):
         yield from updates.distrust(broker.id)

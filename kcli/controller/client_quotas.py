@@ -6,7 +6,7 @@ default entity of its type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol
@@ -15,18 +15,19 @@ from kcli.config.definition import ConfigDef, ConfigType
 from kcli.config.quota import CLIENTS, IPS
 from kcli.controller.decision import (
     MAX_RECORDS_PER_BATCH,
+    NAME_COST,
     NO_ERROR,
     ApiError,
     Decision,
+    DecisionSteps,
     StepCounter,
-    Steps,
     in_steps,
     too_many_records,
 )
 from kcli.errors import InvalidRequestException, KafkaError, UnsupportedVersionException
 from kcli.metadata.image import CLIENT_ID, IP, USER, MetadataImage, QuotaEntity
-from kcli.model.java_order import hash_order, hash_order_steps, map_order, string_hash
-from kcli.model.steps import last_of, sorted_steps
+from kcli.model.java_order import hash_order, hash_order_in_slices, map_order, string_hash
+from kcli.model.pace import Pace, at_once, mapped, no_pause, sorted_in_slices
 from kcli.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -47,8 +48,10 @@ from kcli.protocol.records.metadata import QuotaEntity as RecordEntity
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
-ENTRY_STEPS = 10
-"""The check of an entry takes as long as the check of this number of keys."""
+ENTRY_COST = 100
+"""The cost to check an entry, without its keys, in microseconds."""
+_MATCH_COST = 10
+"""The cost to compare an entity with a filter, in microseconds."""
 
 # The largest rounding error that a whole number may have after arithmetic on doubles.
 _FRACTION_MAX = 1e-6
@@ -66,22 +69,19 @@ class _Named(Protocol):
     def entity_name(self) -> str | None: ...
 
 
-def entity_of(parts: Sequence[_Named]) -> Generator[None, None, QuotaEntity]:
-    """The entity of an entry in a request. Yields after each part."""
-    named = []
-    for part in parts:
-        named.append((part.entity_type, part.entity_name))
-        yield
-    return tuple((yield from sorted_steps(named, itemgetter(0))))
+async def entity_of(parts: Sequence[_Named], pace: Pace, cost: int = NAME_COST) -> QuotaEntity:
+    """The entity of an entry in a request. `cost` is the cost of a part."""
+    named = await mapped(pace, cost, parts, lambda part: (part.entity_type, part.entity_name))
+    return tuple(await sorted_in_slices(named, itemgetter(0), pace))
 
 
-def entity_data(entity: QuotaEntity) -> Generator[None, None, tuple[ResponseEntityData, ...]]:
-    """The entity in a response. Yields after each part."""
-    data = []
-    for kind, name in entity:
-        data.append(ResponseEntityData(entity_type=kind, entity_name=name))
-        yield
-    return tuple(data)
+async def entity_data(
+    entity: QuotaEntity, pace: Pace, cost: int = NAME_COST
+) -> tuple[ResponseEntityData, ...]:
+    """The entity in a response. `cost` is the cost of a part."""
+    return await mapped(
+        pace, cost, entity, lambda part: ResponseEntityData(entity_type=part[0], entity_name=part[1])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +100,20 @@ def alter_client_quotas(
     request: AlterClientQuotasRequest,
     *,
     resolvable: Callable[[str], bool],
-) -> Steps[AlterClientQuotasResponse]:
+) -> DecisionSteps[AlterClientQuotasResponse]:
     """Alters quotas. `resolvable` returns True for an IP address, and for a host name for which an IP
     address is found.
 
     Checks the entries in steps, and then makes one decision. `image` returns the present metadata.
     """
-    prepared = yield from in_steps(_prepare_all(image, request, resolvable))
+    prepared = yield from in_steps(lambda pace: _prepare_all(image, request, resolvable, pace))
     records: tuple[MetadataRecord, ...] = ()
     if not request.validate_only:
         quotas = image().client_quotas
         for entity, each in prepared.items():
             # Between two steps, another request may have changed the quotas of the entity.
             if each.records and quotas.get(entity) is not each.present:
-                prepared[entity] = last_of(_prepare(image(), each.entry, entity, resolvable))
+                prepared[entity] = at_once(_prepare(image(), each.entry, entity, resolvable, no_pause))
         records = tuple([record for each in prepared.values() for record in each.records])
     entries = []
     step = StepCounter()
@@ -128,60 +128,67 @@ def alter_client_quotas(
     return Decision(records, AlterClientQuotasResponse(entries=tuple(entries)))
 
 
-def _prepare_all(
-    image: Callable[[], MetadataImage], request: AlterClientQuotasRequest, resolvable: Callable[[str], bool]
-) -> Generator[None, None, dict[QuotaEntity, _Prepared]]:
+async def _prepare_all(
+    image: Callable[[], MetadataImage],
+    request: AlterClientQuotasRequest,
+    resolvable: Callable[[str], bool],
+    pace: Pace,
+) -> dict[QuotaEntity, _Prepared]:
     prepared: dict[QuotaEntity, _Prepared] = {}
     count = 0
     for entry in request.entries:
-        entity = yield from entity_of(entry.entity)
+        await pace(ENTRY_COST)
+        entity = await entity_of(entry.entity, pace)
         if entity in prepared:
             count -= len(prepared[entity].records)
-            error = yield from _duplicate(entity)
+            error = await _duplicate(entity, pace)
             prepared[entity] = _Prepared(entry, prepared[entity].data, error=ApiError.of(error))
         else:
-            prepared[entity] = yield from _prepare(image(), entry, entity, resolvable)
+            prepared[entity] = await _prepare(image(), entry, entity, resolvable, pace)
         count += len(prepared[entity].records)
         if count > MAX_RECORDS_PER_BATCH and not request.validate_only:
             raise too_many_records()
-        for _ in range(ENTRY_STEPS):
-            yield
     return prepared
 
 
-def _prepare(
-    image: MetadataImage, entry: RequestEntryData, entity: QuotaEntity, resolvable: Callable[[str], bool]
-) -> Generator[None, None, _Prepared]:
-    data = yield from entity_data(entity)
+async def _prepare(
+    image: MetadataImage,
+    entry: RequestEntryData,
+    entity: QuotaEntity,
+    resolvable: Callable[[str], bool],
+    pace: Pace,
+) -> _Prepared:
+    data = await entity_data(entity, pace)
     present = image.client_quotas.get(entity)
     try:
-        records = yield from _alter(present or {}, entry, entity, resolvable)
+        records = await _alter(present or {}, entry, entity, resolvable, pace)
         return _Prepared(entry, data, present, records)
     except KafkaError as error:
         return _Prepared(entry, data, error=ApiError.of(error))
 
 
-def _duplicate(entity: QuotaEntity) -> Generator[None, None, KafkaError]:
-    return InvalidRequestException(f"Ignoring duplicate entity {(yield from _java_text(entity))}")
+async def _duplicate(entity: QuotaEntity, pace: Pace) -> KafkaError:
+    return InvalidRequestException(f"Ignoring duplicate entity {await _java_text(entity, pace)}")
 
 
-def _alter(
+async def _alter(
     present: Mapping[str, float],
     entry: RequestEntryData,
     entity: QuotaEntity,
     resolvable: Callable[[str], bool],
-) -> Generator[None, None, list[MetadataRecord]]:
+    pace: Pace,
+) -> list[MetadataRecord]:
     ops = {op.key: op for op in entry.ops}
     if len(ops) < len(entry.ops):
         # For a repeated key, Kafka uses the message for a repeated entity.
-        raise (yield from _duplicate(entity))
+        raise await _duplicate(entity, pace)
     keys = _keys_of(entity, resolvable)
     names = dict(entity)
-    kinds = yield from hash_order_steps(names, capacity=len(names))
+    kinds = await hash_order_in_slices(names, pace, NAME_COST, capacity=len(names))
     parts = tuple(RecordEntity(entity_type=kind, entity_name=names[kind]) for kind in kinds)
     records: list[MetadataRecord] = []
-    for key in (yield from hash_order_steps(ops, capacity=len(ops))):
-        yield
+    for key in await hash_order_in_slices(ops, pace, NAME_COST, capacity=len(ops)):
+        await pace(NAME_COST)
         op = ops[key]
         if op.remove:
             if key in present:
@@ -239,30 +246,29 @@ def _check_value(keys: ConfigDef, key: str, value: float) -> None:
         raise InvalidRequestException(f"{key} cannot be a fractional value.")
 
 
-def _java_text(entity: QuotaEntity) -> Generator[None, None, str]:
+async def _java_text(entity: QuotaEntity, pace: Pace) -> str:
     """The entity in the text form of Kafka's class ClientQuotaEntity, for error messages."""
     names = dict(entity)
     parts = []
-    for kind in (yield from hash_order_steps(names)):
+    for kind in await hash_order_in_slices(names, pace, NAME_COST):
+        await pace(NAME_COST)
         parts.append(f"{kind}={'null' if names[kind] is None else names[kind]}")
-        yield
     return f"ClientQuotaEntity(entries={{{', '.join(parts)}}})"
 
 
-def describe_client_quotas(
-    image: MetadataImage, request: DescribeClientQuotasRequest
-) -> Generator[None, None, DescribeClientQuotasResponse]:
+async def describe_client_quotas(
+    image: MetadataImage, request: DescribeClientQuotasRequest, pace: Pace
+) -> DescribeClientQuotasResponse:
     """The quotas of the entities that match every component of the filter.
 
     If the filter is strict, entities with other components are left out. Raises KafkaError for an invalid filter.
-    Yields after each entity, so that the caller can do other work.
     """
     wanted = _filter(request.components)
     entries = []
     for entity, quotas in image.client_quotas.items():
+        await pace(_MATCH_COST)
         if _matches(dict(entity), wanted, strict=request.strict):
             entries.append(_entry(entity, quotas))
-        yield
     return DescribeClientQuotasResponse(entries=tuple(entries))
 
 

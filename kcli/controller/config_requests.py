@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kcli.controller.configs import ConfigChange, ResourceChange, alter_all
-from kcli.controller.decision import Decision, StepCounter, Steps
+from kcli.controller.decision import Decision, DecisionSteps, StepCounter
 from kcli.controller.settings import ControllerSettings
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import ConfigOperation
@@ -32,7 +32,7 @@ def replacing_changes(resource: alter_configs.AlterConfigsResource) -> Iterator[
 
 def incremental(
     image: Callable[[], MetadataImage], settings: ControllerSettings, request: IncrementalAlterConfigsRequest
-) -> Steps[IncrementalAlterConfigsResponse]:
+) -> DecisionSteps[IncrementalAlterConfigsResponse]:
     """Changes single keys of each resource (KIP-339)."""
     asked = (
         ResourceChange(each.resource_type, each.resource_name, partial(incremental_changes, each))
@@ -59,7 +59,7 @@ def incremental(
 
 def replacing(
     image: Callable[[], MetadataImage], settings: ControllerSettings, request: AlterConfigsRequest
-) -> Steps[AlterConfigsResponse]:
+) -> DecisionSteps[AlterConfigsResponse]:
     """Replaces all keys of each resource (AlterConfigs, the older API)."""
     asked = (
         ResourceChange(

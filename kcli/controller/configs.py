@@ -23,6 +23,7 @@ from kcli.config.topic import TOPIC
 from kcli.controller.config_validation import NewValues, check_exists, validate
 from kcli.controller.decision import (
     MAX_RECORDS_PER_BATCH,
+    NAME_COST,
     NO_ERROR,
     ApiError,
     decide,
@@ -38,9 +39,9 @@ from kcli.errors import (
 )
 from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType
-from kcli.model.java_order import hash_order, hash_order_steps
+from kcli.model.java_order import hash_order, hash_order_in_slices
 from kcli.model.java_text import trim
-from kcli.model.steps import last_of
+from kcli.model.pace import Pace, at_once, no_pause
 from kcli.protocol.records.metadata import (
     ClearElrRecord,
     ConfigRecord,
@@ -52,8 +53,8 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 MAX_VALUE_LENGTH = 32_767
 """The length limit of a configuration value, in characters. Kafka has this limit because the length field of its
 strings is an int16."""
-RESOURCE_STEPS = 10
-"""The check of a resource takes as long as the check of this number of keys."""
+RESOURCE_COST = 100
+"""The cost to check a resource, without its keys, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,17 @@ def topic_config_records(
     return [*records, *clear_elr_records(image, records)]
 
 
-def incremental_values(
-    image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
-) -> Generator[None, None, NewValues]:
-    """The new values of the keys that the operations change. Yields after each key.
+async def incremental_values(
+    image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange], pace: Pace
+) -> NewValues:
+    """The new values of the keys that the operations change.
 
     Raises InvalidConfigurationException for APPEND or SUBTRACT on a key that is not a list.
     """
     present = image.config(resource)
     values: dict[str, str | None] = {}
     for change in changes:
+        await pace(NAME_COST)
         match change.operation:
             case ConfigOperation.SET:
                 values[change.name] = change.value
@@ -93,7 +95,6 @@ def incremental_values(
                 values[change.name] = None
             case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
                 values[change.name] = _listed(resource, change, present.get(change.name))
-        yield
     return values
 
 
@@ -118,29 +119,31 @@ def _items(text: str | None) -> list[str]:
     return [trim(item) for item in (text or "").split(",") if trim(item)]
 
 
-def replacing_values(
-    image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange]
-) -> Generator[None, None, NewValues]:
-    """The new values of all keys of the resource, for a legacy AlterConfigs, which replaces the whole configuration.
-    Yields after each key."""
+async def replacing_values(
+    image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange], pace: Pace
+) -> NewValues:
+    """The new values of all keys of the resource, for a legacy AlterConfigs, which replaces the whole configuration."""
     wanted: dict[str, str | None] = {}
     for change in changes:
+        await pace(NAME_COST)
         wanted[change.name] = change.value
-        yield
     return {**wanted, **{name: None for name in image.config(resource) if name not in wanted}}
 
 
-def alter(
-    image: MetadataImage, resource: ConfigResource, values: NewValues, settings: ControllerSettings
-) -> Generator[None, None, list[MetadataRecord]]:
-    """The records that change an existing resource. Yields after each key. Raises KafkaError if the change is
-    invalid."""
+async def alter(
+    image: MetadataImage,
+    resource: ConfigResource,
+    values: NewValues,
+    settings: ControllerSettings,
+    pace: Pace,
+) -> list[MetadataRecord]:
+    """The records that change an existing resource. Raises KafkaError if the change is invalid."""
     present = image.config(resource)
     is_broker = resource.type is ConfigResourceType.BROKER
     changed = []
     after: dict[str, str | None] = dict(present)
-    for name in (yield from hash_order_steps(values)):
-        yield
+    for name in await hash_order_in_slices(values, pace, NAME_COST):
+        await pace(NAME_COST)
         value = values[name]
         if not is_broker and value == present.get(name):
             continue
@@ -164,8 +167,8 @@ def alter(
     settings.policies.check_configs(ConfigsToAlter(resource.type.name, resource.name, new))
     records: list[MetadataRecord] = []
     for name in changed:
+        await pace(NAME_COST)
         records.append(_record(resource, name, values[name]))
-        yield
     return records
 
 
@@ -279,7 +282,9 @@ def alter_all(
     Checks the changes in steps. `image` returns the present metadata, so the records fit to the metadata of the last
     step. Raises PolicyViolationException if the records are too many for one batch.
     """
-    prepared = yield from in_steps(_prepare_all(image, asked, settings, validate_only=validate_only))
+    prepared = yield from in_steps(
+        lambda pace: _prepare_all(image, asked, settings, pace, validate_only=validate_only)
+    )
     if validate_only:
         return (), [each.error for each in prepared]
     now = image()
@@ -287,36 +292,36 @@ def alter_all(
     for place, each in enumerate(prepared):
         # Between two steps, another request may have changed the resource.
         if each.image is not now and each.records and _has_changed(each, now):
-            prepared[place] = last_of(_prepare(now, each.asked, settings))
+            prepared[place] = at_once(_prepare(now, each.asked, settings, no_pause))
         records += prepared[place].records
     decision = decide([*records, *clear_elr_records(now, records)], [each.error for each in prepared])
     return decision.records, decision.response
 
 
-def _prepare_all(
+async def _prepare_all(
     image: Callable[[], MetadataImage],
     asked: Iterable[ResourceChange],
     settings: ControllerSettings,
+    pace: Pace,
     *,
     validate_only: bool,
-) -> Generator[None, None, list[_Prepared]]:
+) -> list[_Prepared]:
     prepared = []
     count = 0
     for change in asked:
-        prepared.append((yield from _prepare(image(), change, settings)))
+        await pace(RESOURCE_COST)
+        prepared.append(await _prepare(image(), change, settings, pace))
         count += len(prepared[-1].records)
         if count > MAX_RECORDS_PER_BATCH and not validate_only:
             raise too_many_records()
-        for _ in range(RESOURCE_STEPS):
-            yield
     return prepared
 
 
-def _prepare(
-    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings
-) -> Generator[None, None, _Prepared]:
+async def _prepare(
+    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings, pace: Pace
+) -> _Prepared:
     try:
-        return _Prepared(asked, image, (yield from _alter_one(image, asked, settings)))
+        return _Prepared(asked, image, await _alter_one(image, asked, settings, pace))
     except KafkaError as error:
         return _Prepared(asked, image, error=ApiError.of(error))
 
@@ -342,10 +347,10 @@ def _resource(asked: ResourceChange) -> ConfigResource:
 _RESOURCE_TYPES = frozenset(ConfigResourceType)
 
 
-def _alter_one(
-    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings
-) -> Generator[None, None, list[MetadataRecord]]:
+async def _alter_one(
+    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings, pace: Pace
+) -> list[MetadataRecord]:
     resource = _resource(asked)
     new_values = replacing_values if asked.replace_all else incremental_values
-    values = yield from new_values(image, resource, asked.changes())
-    return (yield from alter(image, resource, values, settings))
+    values = await new_values(image, resource, asked.changes(), pace)
+    return await alter(image, resource, values, settings, pace)

@@ -6,11 +6,13 @@ the newest state: the records of earlier steps, and of other decisions between t
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+import types
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kcli.errors import ErrorCode, KafkaError, PolicyViolationException
+from kcli.model.pace import Pace
 from kcli.protocol.records.metadata import MetadataRecord
 
 R = TypeVar("R")
@@ -31,7 +33,7 @@ class Decision(Generic[R]):
     kraft_version: int | None = None
 
 
-Steps = Generator[Sequence[MetadataRecord], None, Decision[R]]
+DecisionSteps = Generator[Sequence[MetadataRecord], None, Decision[R]]
 """A generator that yields the records of each step, and returns the decision of the last step. The caller appends and
 replays the yielded records, lets other work run, and continues the generator."""
 
@@ -40,16 +42,42 @@ PARTITIONS_PER_STEP = 100
 milliseconds."""
 
 
-def in_steps(work: Generator[None, None, R]) -> Generator[Sequence[MetadataRecord], None, R]:
-    """Does work that prepares a decision. One step of the decision has PARTITIONS_PER_STEP steps of this work."""
+STEP_COST_MAX = 1000
+"""The cost of one step of the work that prepares a decision, in microseconds."""
+
+NAME_COST = STEP_COST_MAX // PARTITIONS_PER_STEP
+"""The cost to check a name, such as a configuration key, in microseconds."""
+
+
+def in_steps(work: Callable[[Pace], Coroutine[Any, Any, R]]) -> Generator[Sequence[MetadataRecord], None, R]:
+    """Does work that prepares a decision. The work gets a pace that ends a step of the decision when its cost is
+    STEP_COST_MAX."""
+    coroutine = work(_StepPace())
     try:
         while True:
-            for _ in range(PARTITIONS_PER_STEP):
-                next(work)
+            coroutine.send(None)
             yield ()
     except StopIteration as end:
         result: R = end.value
         return result
+
+
+class _StepPace:
+    """A pace that suspends the work at the end of each step."""
+
+    def __init__(self) -> None:
+        self._left = STEP_COST_MAX
+
+    async def __call__(self, cost: int) -> None:
+        self._left -= cost
+        if self._left < 0:
+            await _next_step()
+            self._left = STEP_COST_MAX - cost
+
+
+@types.coroutine
+def _next_step() -> Generator[None, None, None]:
+    yield
 
 
 class StepCounter:

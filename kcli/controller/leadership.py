@@ -14,11 +14,12 @@ from kcli.controller.configs import MIN_INSYNC_REPLICAS, elr_enabled
 from kcli.controller.controller import Controller
 from kcli.controller.decision import (
     MAX_RECORDS_PER_BATCH,
+    NAME_COST,
     NO_ERROR,
     ApiError,
     Decision,
+    DecisionSteps,
     StepCounter,
-    Steps,
     in_steps,
     too_many_records,
 )
@@ -37,6 +38,7 @@ from kcli.metadata.delta import merge_partition_change
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.model.ids import NO_LEADER, BrokerId
+from kcli.model.pace import Pace, mapped
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.records.metadata import MetadataRecord, PartitionChangeRecord
 
@@ -204,13 +206,13 @@ class PartitionUpdates:
 # --- the periodic tasks
 
 
-def elect_preferred(controller: Controller) -> Steps[bool]:
+def elect_preferred(controller: Controller) -> DecisionSteps[bool]:
     """Elects the preferred replicas of some partitions. The response is True if more partitions may need such an
     election."""
     return _elect_some(controller, controller.index.not_preferred, Election.PREFERRED)
 
 
-def elect_leaderless(controller: Controller) -> Decision[bool] | Steps[bool]:
+def elect_leaderless(controller: Controller) -> Decision[bool] | DecisionSteps[bool]:
     """Elects leaders of some partitions without a leader. The response is True if there may be more such partitions.
 
     In topics that allow unclean elections, the election may be unclean. In other topics, an election succeeds only if
@@ -222,7 +224,7 @@ def elect_leaderless(controller: Controller) -> Decision[bool] | Steps[bool]:
     return _elect_some(controller, controller.index.leaderless, None)
 
 
-def _elect_some(controller: Controller, keys: Keys, election: Election | None) -> Steps[bool]:
+def _elect_some(controller: Controller, keys: Keys, election: Election | None) -> DecisionSteps[bool]:
     updates = PartitionUpdates(controller)
     elected = 0
     for key in tuple(keys):
@@ -241,7 +243,9 @@ def _elect_some(controller: Controller, keys: Keys, election: Election | None) -
 # --- the request of an operator
 
 
-def elect_leaders(controller: Controller, request: el.ElectLeadersRequest) -> Steps[el.ElectLeadersResponse]:
+def elect_leaders(
+    controller: Controller, request: el.ElectLeadersRequest
+) -> DecisionSteps[el.ElectLeadersResponse]:
     """Elects the preferred replica, or any live replica, at an operator's request (KIP-183, KIP-460). If the list of
     partitions is null, elects a leader for each partition that needs one.
 
@@ -252,45 +256,44 @@ def elect_leaders(controller: Controller, request: el.ElectLeadersRequest) -> St
     except KeyError:
         raise InvalidRequestException(f"Unknown election type {request.election_type}") from None
     everywhere = request.topic_partitions is None
-    asked = yield from in_steps(_asked(controller.image, request))
+    topics = yield from in_steps(lambda pace: _topics(controller.image, request, pace))
     index = controller.index
     needed = index.not_preferred if election is Election.PREFERRED else index.leaderless
     ids = controller.image.topics.ids
-    count = len(needed) if everywhere else (yield from in_steps(_count_needed(asked, ids, needed)))
+    count = len(needed)
+    if not everywhere:
+        count = yield from in_steps(lambda pace: _count_needed(topics, ids, needed, pace))
     if count > MAX_RECORDS_PER_BATCH:
         raise too_many_records()
-    return (yield from _elect_asked(PartitionUpdates(controller), asked, election, everywhere))
+    return (yield from _elect_asked(PartitionUpdates(controller), topics, election, everywhere))
 
 
-def _asked(
-    image: MetadataImage, request: el.ElectLeadersRequest
-) -> Generator[None, None, list[tuple[str, Sequence[int]]]]:
-    """The topics of a request, with the numbers of their partitions. Yields after each topic."""
-    asked: list[tuple[str, Sequence[int]]] = []
+async def _topics(
+    image: MetadataImage, request: el.ElectLeadersRequest, pace: Pace
+) -> Sequence[tuple[str, Sequence[int]]]:
+    """The topics of a request, with the numbers of their partitions."""
     if request.topic_partitions is None:
-        for topic in image.topics:
-            asked.append((topic.name, tuple(topic.partitions)))
-            yield
-    else:
-        for each in request.topic_partitions:
-            asked.append((each.topic, each.partitions))
-            yield
-    return asked
+        return await mapped(
+            pace, NAME_COST, image.topics, lambda topic: (topic.name, tuple(topic.partitions))
+        )
+    return await mapped(
+        pace, NAME_COST, request.topic_partitions, lambda topic: (topic.topic, topic.partitions)
+    )
 
 
-def _count_needed(
-    asked: Iterable[tuple[str, Sequence[int]]], ids: Mapping[str, uuid.UUID], needed: Keys
-) -> Generator[None, None, int]:
-    """The number of partitions in a request that need a leader. Yields after each partition."""
-    found = set()
-    for name, numbers in asked:
+async def _count_needed(
+    topics: Iterable[tuple[str, Sequence[int]]], ids: Mapping[str, uuid.UUID], needed: Keys, pace: Pace
+) -> int:
+    """The number of partitions in a request that need a leader."""
+    counted = set()
+    for name, numbers in topics:
+        await pace(NAME_COST)
         topic_id = ids.get(name)
         for number in () if topic_id is None else numbers:
+            await pace(NAME_COST)
             if (topic_id, number) in needed:
-                found.add((topic_id, number))
-            yield
-        yield
-    return len(found)
+                counted.add((topic_id, number))
+    return len(counted)
 
 
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
@@ -301,7 +304,7 @@ def _elect_asked(
     asked: Iterable[tuple[str, Sequence[int]]],
     election: Election,
     everywhere: bool,
-) -> Steps[el.ElectLeadersResponse]:
+) -> DecisionSteps[el.ElectLeadersResponse]:
     results = []
     for name, numbers in asked:
         answers = []

@@ -17,7 +17,7 @@ from kcli.controller.decision import (
     NO_ERROR,
     ApiError,
     Decision,
-    Steps,
+    DecisionSteps,
     too_many_records,
 )
 from kcli.controller.election import PartitionTarget
@@ -47,7 +47,7 @@ LISTED_PER_STEP = 1000
 
 def alter_partition_reassignments(
     controller: Controller, request: AlterPartitionReassignmentsRequest
-) -> Steps[AlterPartitionReassignmentsResponse]:
+) -> DecisionSteps[AlterPartitionReassignmentsResponse]:
     """Starts, replaces and cancels reassignments. Looks for the partitions in steps, and then makes one decision about
     all partitions that exist. The response has an error for each partition that is refused."""
     updates = PartitionUpdates(controller)
@@ -174,7 +174,7 @@ def is_reassigning(partition: PartitionImage) -> bool:
 
 def list_partition_reassignments(
     controller: Controller, request: lr.ListPartitionReassignmentsRequest
-) -> Steps[lr.ListPartitionReassignmentsResponse]:
+) -> DecisionSteps[lr.ListPartitionReassignmentsResponse]:
     """The running reassignments of the requested partitions, or of all partitions if the request has a null list."""
     listing = _listed(controller, request)
     while True:

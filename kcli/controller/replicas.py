@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.controller.brokers import known_broker
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision, Steps
+from kcli.controller.decision import Decision, DecisionSteps
 from kcli.controller.election import PartitionTarget, directory_online
 from kcli.controller.leadership import PartitionUpdates
 from kcli.errors import ErrorCode, UnsupportedVersionException
@@ -28,7 +28,9 @@ from kcli.protocol.messages.alter_partition import (
 )
 
 
-def alter_partition(controller: Controller, request: AlterPartitionRequest) -> Steps[AlterPartitionResponse]:
+def alter_partition(
+    controller: Controller, request: AlterPartitionRequest
+) -> DecisionSteps[AlterPartitionResponse]:
     """Applies the ISRs that a leader proposes, one after another.
 
     Raises StaleBrokerEpoch if the leader's broker epoch is old.
@@ -39,7 +41,7 @@ def alter_partition(controller: Controller, request: AlterPartitionRequest) -> S
 
 def _alter_partitions(
     controller: Controller, sender: BrokerId, request: AlterPartitionRequest
-) -> Steps[AlterPartitionResponse]:
+) -> DecisionSteps[AlterPartitionResponse]:
     updates = PartitionUpdates(controller)
     topics = []
     for topic in request.topics:
@@ -132,7 +134,7 @@ def _eligible(broker: BrokerRegistration | None, epoch: int) -> bool:
 
 def assign_replicas_to_dirs(
     controller: Controller, request: ad.AssignReplicasToDirsRequest
-) -> Steps[ad.AssignReplicasToDirsResponse]:
+) -> DecisionSteps[ad.AssignReplicasToDirsResponse]:
     """Applies the directories that a broker chose for its replicas.
 
     Raises StaleBrokerEpoch if the epoch of the broker is old. Raises UnsupportedVersion if the finalized
@@ -146,7 +148,7 @@ def assign_replicas_to_dirs(
 
 def _assign_all(
     controller: Controller, broker: BrokerRegistration, request: ad.AssignReplicasToDirsRequest
-) -> Steps[ad.AssignReplicasToDirsResponse]:
+) -> DecisionSteps[ad.AssignReplicasToDirsResponse]:
     updates = PartitionUpdates(controller)
     directories = []
     for directory in request.directories:

@@ -7,15 +7,15 @@ message contains a secret.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 
 from kcli.config.features import SCRAM_SUPPORTED_FROM
 from kcli.controller.decision import (
     MAX_RECORDS_PER_BATCH,
     ApiError,
     Decision,
+    DecisionSteps,
     StepCounter,
-    Steps,
     too_many_records,
 )
 from kcli.errors import (
@@ -27,7 +27,8 @@ from kcli.errors import (
     UnsupportedVersionException,
 )
 from kcli.metadata.image import MetadataImage, ScramKey
-from kcli.model.java_order import hash_order_steps
+from kcli.model.java_order import hash_order_in_slices
+from kcli.model.pace import Pace
 from kcli.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -47,12 +48,15 @@ from kcli.protocol.records.metadata import (
 )
 from kcli.security.mechanisms.scram import BY_NUMBER, MAX_ITERATIONS, MIN_ITERATIONS, server_keys
 
+_USER_COST = 5
+"""The cost to describe a user, in microseconds."""
+
 Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def alter_user_scram_credentials(
     image: Callable[[], MetadataImage], request: AlterUserScramCredentialsRequest
-) -> Steps[AlterUserScramCredentialsResponse]:
+) -> DecisionSteps[AlterUserScramCredentialsResponse]:
     """Changes one credential per user. Two changes for the same user, even with different mechanisms, are both
     refused.
 
@@ -135,26 +139,23 @@ def _check_exists(image: MetadataImage, user: str, mechanism: int) -> None:
         raise ResourceNotFoundException("Attempt to delete a user credential that does not exist")
 
 
-def describe_user_scram_credentials(
-    image: MetadataImage, request: DescribeUserScramCredentialsRequest
-) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
-    """The mechanisms and iterations of the named users, or of all users. The response contains no keys.
-
-    Yields after each user, so that the caller can do other work.
-    """
+async def describe_user_scram_credentials(
+    image: MetadataImage, request: DescribeUserScramCredentialsRequest, pace: Pace
+) -> DescribeUserScramCredentialsResponse:
+    """The mechanisms and iterations of the named users, or of all users. The response contains no keys."""
     asked: Counter[str] = Counter()
     for user in request.users or ():
+        await pace(_USER_COST)
         asked[user.name] += 1
-        yield
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):
+        await pace(_USER_COST)
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         by_user.setdefault(key.user, []).append(info)
-        yield
     results = []
-    for name in (yield from hash_order_steps(asked or by_user)):
+    for name in await hash_order_in_slices(asked or by_user, pace, _USER_COST):
+        await pace(_USER_COST)
         results.append(_described(name, by_user.get(name, ()), asked[name]))
-        yield
     return DescribeUserScramCredentialsResponse(results=tuple(results))
 
 

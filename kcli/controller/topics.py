@@ -18,7 +18,7 @@ from kcli.config.features import DIRECTORY_ASSIGNMENT_FROM
 from kcli.config.stored import usable
 from kcli.controller import placement
 from kcli.controller.configs import topic_config_records
-from kcli.controller.decision import NO_ERROR, ApiError, Decision, StepCounter, Steps, decide
+from kcli.controller.decision import NO_ERROR, ApiError, Decision, DecisionSteps, StepCounter, decide
 from kcli.controller.policies import TopicToCreate
 from kcli.controller.settings import ControllerSettings
 from kcli.errors import (
@@ -370,7 +370,7 @@ def broker_layers(image: MetadataImage, settings: ControllerSettings) -> BrokerL
 
 def create_partitions(
     context: Callable[[], TopicContext], request: cp.CreatePartitionsRequest, charge: Charge = no_charge
-) -> Steps[cp.CreatePartitionsResponse]:
+) -> DecisionSteps[cp.CreatePartitionsResponse]:
     """Adds partitions. Checks the names in steps, and then makes one decision about all topics that exist. `context`
     returns the present state."""
     step = StepCounter()
@@ -460,7 +460,7 @@ def delete_topics(
     request: dt.DeleteTopicsRequest,
     api_version: int,
     charge: Charge = no_charge,
-) -> Steps[dt.DeleteTopicsResponse]:
+) -> DecisionSteps[dt.DeleteTopicsResponse]:
     """Deletes topics by name or, from version 6 on, by id. Checks the names and ids in steps, and then makes one
     decision about all topics that exist. `image` returns the present metadata.
 

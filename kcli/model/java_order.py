@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
+
+from kcli.model.pace import Pace
 
 T = TypeVar("T")
 
@@ -41,19 +43,17 @@ def map_order(keys: Iterable[T], hash_of: Callable[[T], int], *, capacity: int =
     return sorted(distinct, key=lambda key: _bucket(hash_of(key), table))
 
 
-def hash_order_steps(
-    names: Iterable[str], *, capacity: int = DEFAULT_CAPACITY
-) -> Generator[None, None, list[str]]:
-    """Does the work of `map_order` for names in steps, and returns its result.
-
-    This generator yields after each name, so that a request with many names does not delay other clients.
-    """
+async def hash_order_in_slices(
+    names: Iterable[str], pace: Pace, cost: int, *, capacity: int = DEFAULT_CAPACITY
+) -> list[str]:
+    """Does the work of `map_order` for names, so that a request with many names does not delay other clients. `cost` is
+    the cost of a name."""
     distinct = list(dict.fromkeys(names))
     table = _table_size(len(distinct), capacity)
     buckets = {}
     for name in distinct:
+        await pace(cost)
         buckets[name] = _bucket(string_hash(name), table)
-        yield
     return sorted(distinct, key=buckets.__getitem__)
 
 

@@ -12,6 +12,7 @@ import pytest
 from kcli.errors import ErrorCode
 from kcli.metadata.image import Topics
 from kcli.model.acl import AclOperation, PatternType, ResourceType
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages import consumer_group_describe, describe_topic_partitions, describe_transactions
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -375,9 +376,8 @@ def test_names_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> No
             return True
 
     def ask(user: str) -> None:
-        steps = kept.of(Rights(Counting(), Asker(Principal("User", user), "h", "Metadata")), topics)
-        for _ in steps:
-            pass
+        rights = Rights(Counting(), Asker(Principal("User", user), "h", "Metadata"))
+        at_once(kept.of(rights, topics, no_pause))
 
     for user in "xyz":
         ask(user)

@@ -72,12 +72,12 @@ async def test_an_error_of_the_whole_request_is_returned_for_each_topic(tmp_path
         error = PolicyViolationException("too much")
         context = context_of(node, ApiKey.CREATE_TOPICS, 7)
         request = CreateTopicsRequest(topics=(CreatableTopic(name="t"),))
-        answer = create_topics.error_response(context, request, error)
+        answer = await create_topics.error_response(context, request, error)
         assert [(each.name, each.error_code, each.error_message) for each in answer.topics] == [
             ("t", ErrorCode.POLICY_VIOLATION, "too much")
         ]
         request = DeleteTopicsRequest(topic_names=("t",), timeout_ms=5000)
         context = context_of(node, ApiKey.DELETE_TOPICS, 5)
-        assert delete_topics.error_response(context, request, error).responses[0].name == "t"
+        assert (await delete_topics.error_response(context, request, error)).responses[0].name == "t"
         request = CreatePartitionsRequest(topics=(CreatePartitionsTopic(name="t"),), timeout_ms=5000)
-        assert create_partitions.error_response(context, request, error).results[0].name == "t"
+        assert (await create_partitions.error_response(context, request, error)).results[0].name == "t"

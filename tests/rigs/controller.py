@@ -17,7 +17,7 @@ from kcli.controller.api import (
 )
 from kcli.controller.bootstrap import bootstrap_records, encode_records, first_log_records
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision, Steps
+from kcli.controller.decision import Decision, DecisionSteps
 from kcli.controller.settings import ControllerSettings
 from kcli.metadata.image import MetadataImage, PartitionImage, VersionRange
 from kcli.metadata.replay import ImageReplayer
@@ -69,7 +69,7 @@ class ControllerRig:
             api.decide(self.controller, request, ControllerRequestContext(**context), self.now_ms)
         )
 
-    def last_step(self, decided: Decision | Steps) -> Decision:
+    def last_step(self, decided: Decision | DecisionSteps) -> Decision:
         """Makes all steps of a decision, and returns the last one."""
         if isinstance(decided, Decision):
             return decided

@@ -10,9 +10,11 @@ from kcli.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+async def handle(
+    context: RequestContext[Ports], request: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
     return await ask_controller(context, ALLOCATE_PRODUCER_IDS, request)

@@ -7,7 +7,6 @@ If an entity is a host name, a thread looks up its IP address before the control
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable
 from dataclasses import replace
 
 from kcli.controller.api import ALTER_CLIENT_QUOTAS
@@ -21,44 +20,40 @@ from kcli.protocol.messages.alter_client_quotas import (
 )
 from kcli.runtime.threads import LOOKUPS
 from kcli.security.java_address import parse_literal
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import controller_context
-from kcli.server.requests.answers import finished
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, run_in_turns
+from kcli.server.handlers.shared.controller_requests import Ports, controller_context
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
+
+Context = RequestContext[Ports]
 
 
-async def handle(context: NodeContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-    addresses = await finished(run_in_turns(_addresses(request), REFUSALS_PER_TURN))
+async def handle(context: Context, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    addresses = await _addresses(context, request)
     resolved = await LOOKUPS.run(_resolved, addresses) if addresses else ()
-    asked = replace(controller_context(context), resolvable=lambda address: address in resolved)
-    return await context.ports.channel.send(ALTER_CLIENT_QUOTAS, request, asked)
+    client = replace(controller_context(context), resolvable=lambda address: address in resolved)
+    return await context.ports.channel.send(ALTER_CLIENT_QUOTAS, request, client)
 
 
-def error_response(
-    _context: NodeContext, request: AlterClientQuotasRequest, error: KafkaError
-) -> AlterClientQuotasResponse | Awaitable[AlterClientQuotasResponse]:
-    return run_in_turns(_refused(request, error), REFUSALS_PER_TURN)
-
-
-def _refused(request: AlterClientQuotasRequest, error: KafkaError) -> Steps[AlterClientQuotasResponse]:
+async def error_response(
+    context: Context, request: AlterClientQuotasRequest, error: KafkaError
+) -> AlterClientQuotasResponse:
     entries = []
     for entry in request.entries:
-        entity = yield from entity_of(entry.entity)
-        data = yield from entity_data(entity)
+        await context.pace(REFUSAL_COST)
+        entity = await entity_of(entry.entity, context.pace, REFUSAL_COST)
+        data = await entity_data(entity, context.pace, REFUSAL_COST)
         entries.append(ResponseEntryData(error_code=error.code, error_message=error.message, entity=data))
-        yield
     return AlterClientQuotasResponse(entries=tuple(entries))
 
 
-def _addresses(request: AlterClientQuotasRequest) -> Steps[set[str]]:
+async def _addresses(context: Context, request: AlterClientQuotasRequest) -> set[str]:
     """The names of the IP entities of a request."""
     addresses = set()
     for entry in request.entries:
+        await context.pace(REFUSAL_COST)
         for part in entry.entity:
+            await context.pace(REFUSAL_COST)
             if part.entity_type == IP and part.entity_name:
                 addresses.add(part.entity_name)
-            yield
-        yield
     return addresses
 
 

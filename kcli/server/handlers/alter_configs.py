@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -10,14 +10,15 @@ from kcli.controller.api import ALTER_CONFIGS
 from kcli.controller.config_requests import replacing_changes
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigResourceType
+from kcli.model.pace import mapped
 from kcli.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.config_changes import (
+    Ports,
     check_keys,
     check_resource,
     checked,
@@ -26,43 +27,43 @@ from kcli.server.handlers.shared.config_changes import (
     require_alter,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
+
+Context = RequestContext[Ports]
 
 
-async def handle(context: NodeContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    errors = await checked(
-        context,
-        request.resources,
-        lambda resource: _check(context, resource),
-        replacing_changes,
-        replace_all=True,
-    )
-    accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
+async def handle(context: Context, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    resources = request.resources
+    errors = await checked(context, resources, partial(_check, context), replacing_changes, replace_all=True)
+    accepted = await passed(context, resources, errors)
     decided: Iterator[AlterConfigsResourceResponse] = iter(())
     if accepted:
         answer = await ask_controller(context, ALTER_CONFIGS, replace(request, resources=accepted))
         decided = iter(answer.responses)
-    responses = merged(
-        request.resources,
+    responses = await merged(
+        context,
+        resources,
         errors,
         lambda resource, error: _refused(resource, error.code, error.message),
         lambda _: next(decided),
     )
-    return AlterConfigsResponse(responses=await finished(run_in_turns(responses, REFUSALS_PER_TURN)))
+    return AlterConfigsResponse(responses=responses)
 
 
-def error_response(
-    _context: NodeContext, request: AlterConfigsRequest, error: KafkaError
-) -> AlterConfigsResponse | Awaitable[AlterConfigsResponse]:
-    refused = in_turns(
-        request.resources, lambda each: _refused(each, error.code, error.message), REFUSALS_PER_TURN
+async def error_response(
+    context: Context, request: AlterConfigsRequest, error: KafkaError
+) -> AlterConfigsResponse:
+    responses = await mapped(
+        context.pace,
+        REFUSAL_COST,
+        request.resources,
+        lambda resource: _refused(resource, error.code, error.message),
     )
-    return then(refused, lambda responses: AlterConfigsResponse(responses=tuple(responses)))
+    return AlterConfigsResponse(responses=responses)
 
 
-def _check(context: NodeContext, resource: AlterConfigsResource) -> Steps[None]:
-    yield from check_keys(resource.configs, lambda config: config.value is None)
+async def _check(context: Context, resource: AlterConfigsResource) -> None:
+    await check_keys(context, resource.configs, lambda config: config.value is None)
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
         raise InvalidRequestException(f"Unknown resource type {resource.resource_type}")
     require_alter(context, resource)

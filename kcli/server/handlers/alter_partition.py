@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from kcli.controller.api import ALTER_PARTITION
 from kcli.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
+async def handle(context: RequestContext[Ports], request: AlterPartitionRequest) -> AlterPartitionResponse:
     if not request.topics:
         return AlterPartitionResponse()  # as in Kafka, an empty request is not checked
     return await ask_controller(context, ALTER_PARTITION, request)

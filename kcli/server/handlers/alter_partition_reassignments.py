@@ -4,35 +4,36 @@ reassignments (KIP-455, KIP-860).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from kcli.controller.api import ALTER_PARTITION_REASSIGNMENTS
 from kcli.controller.decision import ApiError
 from kcli.errors import KafkaError
+from kcli.model.pace import nested
 from kcli.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, run_in_turns
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
+
+Context = RequestContext[Ports]
 
 
 async def handle(
-    context: NodeContext, request: AlterPartitionReassignmentsRequest
+    context: Context, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     return await ask_controller(context, ALTER_PARTITION_REASSIGNMENTS, request)
 
 
-def error_response(
-    _context: NodeContext, request: AlterPartitionReassignmentsRequest, error: KafkaError
-) -> AlterPartitionReassignmentsResponse | Awaitable[AlterPartitionReassignmentsResponse]:
+async def error_response(
+    context: Context, request: AlterPartitionReassignmentsRequest, error: KafkaError
+) -> AlterPartitionReassignmentsResponse:
     """The response with the error at the top and in every partition of the request."""
     message = ApiError.of(error).message
-    topics = nested_steps(
+    responses = await nested(
+        context.pace,
+        REFUSAL_COST,
         request.topics,
         lambda topic: topic.partitions,
         lambda _, part: ReassignablePartitionResponse(
@@ -40,12 +41,9 @@ def error_response(
         ),
         lambda topic, parts: ReassignableTopicResponse(name=topic.name, partitions=parts),
     )
-    return then(
-        run_in_turns(topics, REFUSALS_PER_TURN),
-        lambda responses: AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=request.allow_replication_factor_change,
-            error_code=error.code,
-            error_message=message,
-            responses=responses,
-        ),
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error.code,
+        error_message=message,
+        responses=responses,
     )

@@ -8,10 +8,13 @@ gets INVALID_REQUEST.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 
+from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.errors import ErrorCode, KafkaError
+from kcli.metadata.image import MetadataImage
 from kcli.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -21,8 +24,11 @@ from kcli.protocol.messages.api_versions import (
 )
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.shared_array import SharedArray
-from kcli.server.handlers.ports import NodeContext
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.remote_controller import ApiRanges
+from kcli.server.quorum.view import QuorumView
 from kcli.server.requests.apis import FORWARDED
+from kcli.server.requests.context import RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _SOFTWARE_FROM = 3
@@ -42,7 +48,18 @@ Limits = tuple[tuple[ApiKey, tuple[int, int]], ...]
 these versions are not known."""
 
 
-def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    controller_versions: Callable[[], ApiRanges]
+    loader: MetadataLoader
+    quorum: QuorumView
+    served_on: Callable[[str], tuple[ApiKey, ...]]
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
     if request is None:
         return ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=(_range(ApiKey.API_VERSIONS),)
@@ -57,30 +74,36 @@ def handle(context: NodeContext, request: ApiVersionsRequest | None) -> ApiVersi
             request.client_software_name[:SOFTWARE_MAX_CHARACTERS],
             request.client_software_version[:SOFTWARE_MAX_CHARACTERS],
         )
-    features = context.ports.features()
+    image = context.ports.loader.image
     return ApiVersionsResponse(
         api_keys=_ranges(context.ports.served_on(context.listener), context.api_version, _limits(context)),
         supported_features=tuple(
             SupportedFeatureKey(name=name, min_version=low, max_version=high)
-            for name, (low, high) in features.supported.items()
+            for name, (low, high) in supported_ranges().items()
             if low > 0 or context.api_version >= _MIN_ZERO_FROM
         ),
-        finalized_features_epoch=features.epoch,
+        finalized_features_epoch=image.offset,
         finalized_features=tuple(
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in features.finalized.items()
+            for name, level in finalized_levels(image, context.ports.quorum.kraft_version).items()
             if level > 0
         ),
     )
 
 
-def error_response(
-    _context: NodeContext, _request: ApiVersionsRequest | None, error: KafkaError
+async def error_response(
+    _context: Context, _request: ApiVersionsRequest | None, error: KafkaError
 ) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=error.code)
 
 
-def _limits(context: NodeContext) -> Limits:
+def finalized_levels(image: MetadataImage, kraft_version: int) -> dict[str, int]:
+    """Returns the finalized level of each feature. kraft.version is in control records of the log, and not in the image
+    (KIP-853)."""
+    return {**image.features, KRAFT_VERSION: kraft_version}
+
+
+def _limits(context: Context) -> Limits:
     """Returns the API versions of the active controller, if it runs on another node. They limit the versions of the
     requests that a broker forwards to the controller (KIP-590).
     """

@@ -10,9 +10,11 @@ from kcli.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+async def handle(
+    context: RequestContext[Ports], request: AssignReplicasToDirsRequest
+) -> AssignReplicasToDirsResponse:
     return await ask_controller(context, ASSIGN_REPLICAS_TO_DIRS, request)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from kcli.controller.api import BROKER_HEARTBEAT
 from kcli.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+async def handle(context: RequestContext[Ports], request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     return await ask_controller(context, BROKER_HEARTBEAT, request)

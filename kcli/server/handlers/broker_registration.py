@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from kcli.controller.api import BROKER_REGISTRATION
 from kcli.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+async def handle(
+    context: RequestContext[Ports], request: BrokerRegistrationRequest
+) -> BrokerRegistrationResponse:
     return await ask_controller(context, BROKER_REGISTRATION, request)

@@ -10,11 +10,11 @@ from kcli.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(
-    context: NodeContext, request: ControllerRegistrationRequest
+    context: RequestContext[Ports], request: ControllerRegistrationRequest
 ) -> ControllerRegistrationResponse:
     return await ask_controller(context, CONTROLLER_REGISTRATION, request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from kcli.controller.api import CREATE_ACLS
 from kcli.errors import KafkaError, ProtocolError
 from kcli.protocol.messages.create_acls import (
@@ -13,18 +11,19 @@ from kcli.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from kcli.security.acls.filters import UNKNOWN
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.acl_requests import ask_about_acls
+from kcli.server.handlers.shared.controller_requests import Ports
+from kcli.server.requests.context import RequestContext
+
+Context = RequestContext[Ports]
 
 
-def handle(
-    context: NodeContext, request: CreateAclsRequest
-) -> CreateAclsResponse | Awaitable[CreateAclsResponse]:
-    return ask_about_acls(context, CREATE_ACLS, request, request.creations, _check_known)
+async def handle(context: Context, request: CreateAclsRequest) -> CreateAclsResponse:
+    return await ask_about_acls(context, CREATE_ACLS, request, request.creations, _check_known)
 
 
-def error_response(
-    _context: NodeContext, request: CreateAclsRequest, error: KafkaError
+async def error_response(
+    _context: Context, request: CreateAclsRequest, error: KafkaError
 ) -> CreateAclsResponse:
     refused = AclCreationResult(error_code=error.code, error_message=error.message)
     return CreateAclsResponse(results=(refused,) * len(request.creations))

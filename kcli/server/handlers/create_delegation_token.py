@@ -10,14 +10,14 @@ from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.handlers.shared.token_requests import check_may_ask
+from kcli.server.handlers.shared.token_requests import Ports, check_may_ask
 from kcli.server.requests.access import CREATE_TOKENS
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(
-    context: NodeContext, request: CreateDelegationTokenRequest
+    context: RequestContext[Ports], request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     """A client needs no permission for its own token. For a token of another owner, the client needs the permission
     CreateTokens on this user (KIP-373).
@@ -30,8 +30,8 @@ async def handle(
     return await ask_controller(context, CREATE_DELEGATION_TOKEN, request)
 
 
-def error_response(
-    context: NodeContext, request: CreateDelegationTokenRequest, error: KafkaError
+async def error_response(
+    context: RequestContext[Ports], request: CreateDelegationTokenRequest, error: KafkaError
 ) -> CreateDelegationTokenResponse:
     """The response with the error. As in Kafka, it names the owner and the requester of the token."""
     requester = context.session.principal

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 from kcli.controller.acls import filter_of
 from kcli.controller.api import DELETE_ACLS
 from kcli.errors import KafkaError, ProtocolError
@@ -13,18 +11,19 @@ from kcli.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.acl_requests import ask_about_acls
+from kcli.server.handlers.shared.controller_requests import Ports
+from kcli.server.requests.context import RequestContext
+
+Context = RequestContext[Ports]
 
 
-def handle(
-    context: NodeContext, request: DeleteAclsRequest
-) -> DeleteAclsResponse | Awaitable[DeleteAclsResponse]:
-    return ask_about_acls(context, DELETE_ACLS, request, request.filters, _check_known)
+async def handle(context: Context, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    return await ask_about_acls(context, DELETE_ACLS, request, request.filters, _check_known)
 
 
-def error_response(
-    _context: NodeContext, request: DeleteAclsRequest, error: KafkaError
+async def error_response(
+    _context: Context, request: DeleteAclsRequest, error: KafkaError
 ) -> DeleteAclsResponse:
     refused = DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
     return DeleteAclsResponse(filter_results=(refused,) * len(request.filters))

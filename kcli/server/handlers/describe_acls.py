@@ -5,10 +5,9 @@ Controllers serve the API too (KIP-919).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.errors import ProtocolError, SecurityDisabledException
-from kcli.metadata.image import MetadataImage
 from kcli.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -17,16 +16,22 @@ from kcli.protocol.messages.describe_acls import (
 )
 from kcli.security.acls.filters import AclFilter
 from kcli.security.authorizer import FollowsMetadata
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.context import RequestContext
 
-PER_TURN = 1000
-"""ACLs that are compared with the filter in one iteration of the event loop. An ACL takes about 1 µs."""
+ACL_COST = 1
+"""The cost to compare an ACL with the filter, in microseconds."""
 
 
-def handle(
-    context: NodeContext, request: DescribeAclsRequest
-) -> DescribeAclsResponse | Awaitable[DescribeAclsResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Raises ProtocolError for a filter with an unknown element. As in Kafka, this error closes the connection."""
     acl_filter = AclFilter(
         request.resource_type_filter,
@@ -41,16 +46,28 @@ def handle(
         raise ProtocolError("DescribeAclsRequest contains UNKNOWN elements")
     if not isinstance(context.authorizer, FollowsMetadata):
         raise SecurityDisabledException("No Authorizer is configured on the broker")
-    return run_in_turns(_described(context.ports.metadata, acl_filter), PER_TURN)
+    by_pattern = await _matching(context, acl_filter)
+    resources = []
+    for (resource_type, name, pattern_type), acls in by_pattern.items():
+        await context.pace(ACL_COST)
+        resources.append(
+            DescribeAclsResource(
+                resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=tuple(acls)
+            )
+        )
+    return DescribeAclsResponse(resources=tuple(resources))
 
 
-def _described(image: MetadataImage, acl_filter: AclFilter) -> Steps[DescribeAclsResponse]:
-    """Groups the ACLs by their pattern. Yields after each ACL."""
-    found: dict[tuple[int, str, int], list[AclDescription]] = {}
-    for acl in image.acls.values():
+async def _matching(
+    context: Context, acl_filter: AclFilter
+) -> dict[tuple[int, str, int], list[AclDescription]]:
+    """Returns the ACLs that the filter matches, by their pattern."""
+    by_pattern: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for acl in context.ports.loader.image.acls.values():
+        await context.pace(ACL_COST)
         if acl_filter.matches(acl):
             pattern = (acl.resource_type, acl.resource_name, acl.pattern_type)
-            found.setdefault(pattern, []).append(
+            by_pattern.setdefault(pattern, []).append(
                 AclDescription(
                     principal=acl.principal,
                     host=acl.host,
@@ -58,13 +75,4 @@ def _described(image: MetadataImage, acl_filter: AclFilter) -> Steps[DescribeAcl
                     permission_type=acl.permission_type,
                 )
             )
-        yield
-    resources = []
-    for (resource_type, name, pattern_type), acls in found.items():
-        resources.append(
-            DescribeAclsResource(
-                resource_type=resource_type, resource_name=name, pattern_type=pattern_type, acls=tuple(acls)
-            )
-        )
-        yield
-    return DescribeAclsResponse(resources=tuple(resources))
+    return by_pattern

@@ -3,7 +3,7 @@ controller/client_quotas.py."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.controller.client_quotas import describe_client_quotas
 from kcli.controller.decision import ApiError
@@ -12,21 +12,24 @@ from kcli.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.turns import run_in_turns
-
-ENTITIES_PER_TURN = 100
-"""Entities that are compared with the filter in one iteration of the event loop. An entity takes 20 µs."""
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.context import RequestContext
 
 
-def handle(
-    context: BrokerContext, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse | Awaitable[DescribeClientQuotasResponse]:
-    return run_in_turns(describe_client_quotas(context.ports.metadata, request), ENTITIES_PER_TURN)
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
 
 
-def error_response(
-    _context: BrokerContext, _request: DescribeClientQuotasRequest, error: KafkaError
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    return await describe_client_quotas(context.ports.loader.image, request, context.pace)
+
+
+async def error_response(
+    _context: Context, _request: DescribeClientQuotasRequest, error: KafkaError
 ) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
         error_code=error.code, error_message=ApiError.of(error).message, entries=None

@@ -6,8 +6,10 @@ version 1 on, KIP-919). From version 2 on, the client may also ask for fenced br
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 
+from kcli.config.broker import BrokerConfig
 from kcli.errors import (
     ErrorCode,
     InvalidRequestException,
@@ -22,17 +24,31 @@ from kcli.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from kcli.server.handlers.ports import NodeContext
+from kcli.runtime.rng import Rng
 from kcli.server.handlers.shared.cluster_view import random_alive_broker
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.quorum.view import QuorumView
 from kcli.server.requests.access import (
     ALTER_CLUSTER,
     DESCRIBE_CLUSTER,
     whole_request,
 )
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.guard import require_whole
 from kcli.server.requests.operations import NOT_REQUESTED
 
 _ON_CONTROLLER = whole_request(ALTER_CLUSTER, shows_request=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    config: BrokerConfig
+    loader: MetadataLoader
+    quorum: QuorumView
+    rng: Rng
+
+
+Context = RequestContext[Ports]
 
 
 class EndpointType(IntEnum):
@@ -40,8 +56,8 @@ class EndpointType(IntEnum):
     CONTROLLER = 2
 
 
-def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    image = context.ports.metadata
+async def handle(context: Context, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    image = context.ports.loader.image
     served = _served_type(context)
     rights = context.rights
     if served is EndpointType.CONTROLLER:
@@ -51,7 +67,7 @@ def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClu
     if request.include_cluster_authorized_operations:
         operations = rights.operations(ResourceType.CLUSTER) if rights.allows(DESCRIBE_CLUSTER) else 0
     if served is EndpointType.BROKER:
-        nodes, controller_id = _brokers(context, request), random_alive_broker(context)
+        nodes, controller_id = _brokers(context, request), random_alive_broker(image, context.ports.rng)
     else:
         nodes = _controllers(context)
         leader_id = context.ports.quorum.leader_id
@@ -66,12 +82,12 @@ def handle(context: NodeContext, request: DescribeClusterRequest) -> DescribeClu
     )
 
 
-def _served_type(context: NodeContext) -> EndpointType:
+def _served_type(context: Context) -> EndpointType:
     on_controller = context.listener in context.ports.config.controller_listener_names
     return EndpointType.CONTROLLER if on_controller else EndpointType.BROKER
 
 
-def _check_type(context: NodeContext, request: DescribeClusterRequest, served: EndpointType) -> None:
+def _check_type(context: Context, request: DescribeClusterRequest, served: EndpointType) -> None:
     """Raises KafkaError if this listener does not serve the endpoint type. In version 0, which has no endpoint types,
     the error is INVALID_REQUEST."""
     asked = EndpointType.BROKER if context.api_version == 0 else request.endpoint_type
@@ -88,9 +104,9 @@ def _check_type(context: NodeContext, request: DescribeClusterRequest, served: E
     raise InvalidRequestException(error.message) if context.api_version == 0 else error
 
 
-def _brokers(context: NodeContext, request: DescribeClusterRequest) -> tuple[DescribeClusterBroker, ...]:
+def _brokers(context: Context, request: DescribeClusterRequest) -> tuple[DescribeClusterBroker, ...]:
     nodes = []
-    for _, broker in sorted(context.ports.metadata.brokers.items()):
+    for _, broker in sorted(context.ports.loader.image.brokers.items()):
         endpoint = broker.endpoints.get(context.listener)
         if endpoint is None or (broker.fenced and not request.include_fenced_brokers):
             continue
@@ -106,9 +122,9 @@ def _brokers(context: NodeContext, request: DescribeClusterRequest) -> tuple[Des
     return tuple(nodes)
 
 
-def _controllers(context: NodeContext) -> tuple[DescribeClusterBroker, ...]:
+def _controllers(context: Context) -> tuple[DescribeClusterBroker, ...]:
     nodes = []
-    for _, controller in sorted(context.ports.metadata.controllers.items()):
+    for _, controller in sorted(context.ports.loader.image.controllers.items()):
         endpoint = controller.endpoints.get(context.listener)
         if endpoint is not None:
             nodes.append(
@@ -117,8 +133,8 @@ def _controllers(context: NodeContext) -> tuple[DescribeClusterBroker, ...]:
     return tuple(nodes)
 
 
-def error_response(
-    context: NodeContext, _request: DescribeClusterRequest, error: KafkaError
+async def error_response(
+    context: Context, _request: DescribeClusterRequest, error: KafkaError
 ) -> DescribeClusterResponse:
     # As in Kafka, a client without rights does not learn the type of the endpoint.
     is_refused = error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED

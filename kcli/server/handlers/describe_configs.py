@@ -7,8 +7,10 @@ order here. A success has an empty error message, as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from kcli.config.broker import BrokerConfig
 from kcli.config.describe import ConfigEntry
 from kcli.config.dynamic import DynamicConfig
 from kcli.controller.decision import ApiError
@@ -21,6 +23,7 @@ from kcli.metadata.image import MetadataImage
 from kcli.model import topic_names
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.java_order import hash_order
+from kcli.model.pace import mapped
 from kcli.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -29,45 +32,57 @@ from kcli.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
-from kcli.server.handlers.shared.config_answers import EntriesKind
+from kcli.server.handlers.shared.config_answers import ConfigAnswers, EntriesKind
 from kcli.server.handlers.shared.config_changes import needed, require_own_id
-from kcli.server.requests.access import (
-    DESCRIBE_CONFIGS,
-)
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.access import DESCRIBE_CONFIGS
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
 DESCRIBED = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
 """The types of resources that a request may name. A request with any other type is refused as a whole."""
 
-RESOURCES_PER_TURN = 2
-"""Resources that are described in one iteration of the event loop. A resource takes 2 µs if its entries are cached.
-Otherwise a topic takes 0.3 ms, and a broker 2 ms."""
+RESOURCE_COST = 500
+"""The cost to describe a resource, in microseconds. A topic takes 300 µs, and a broker 2000 µs. If their
+entries are cached, both take 2 µs."""
 
 
-def handle(
-    context: NodeContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
-    image = context.ports.metadata  # one image for all turns
-    results = in_turns(
-        request.resources, lambda resource: _describe(context, image, request, resource), RESOURCES_PER_TURN
+@dataclass(frozen=True, slots=True)
+class Ports:
+    config: BrokerConfig
+    config_answers: ConfigAnswers
+    dynamic_config: DynamicConfig
+    loader: MetadataLoader
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    image = context.ports.loader.image  # one image for the whole answer
+    results = await mapped(
+        context.pace,
+        RESOURCE_COST,
+        request.resources,
+        lambda resource: _describe(context, image, request, resource),
     )
-    return then(results, lambda described: DescribeConfigsResponse(results=tuple(described)))
+    return DescribeConfigsResponse(results=results)
 
 
-def error_response(
-    _context: NodeContext, request: DescribeConfigsRequest, error: KafkaError
-) -> DescribeConfigsResponse | Awaitable[DescribeConfigsResponse]:
-    results = in_turns(
-        request.resources, lambda resource: _failed(resource, error, error.message), REFUSALS_PER_TURN
+async def error_response(
+    context: Context, request: DescribeConfigsRequest, error: KafkaError
+) -> DescribeConfigsResponse:
+    results = await mapped(
+        context.pace,
+        REFUSAL_COST,
+        request.resources,
+        lambda resource: _failed(resource, error, error.message),
     )
-    return then(results, lambda failed: DescribeConfigsResponse(results=tuple(failed)))
+    return DescribeConfigsResponse(results=results)
 
 
 def _describe(
-    context: NodeContext,
+    context: Context,
     image: MetadataImage,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
@@ -104,7 +119,7 @@ def _failed(
 
 
 def _entries(
-    context: NodeContext,
+    context: Context,
     image: MetadataImage,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
@@ -135,7 +150,7 @@ def _entries(
     return entries if wanted is None else tuple([entry for entry in entries if entry.name in wanted])
 
 
-def _check(context: NodeContext, image: MetadataImage, resource: DescribeConfigsResource) -> None:
+def _check(context: Context, image: MetadataImage, resource: DescribeConfigsResource) -> None:
     """Raises KafkaError for a resource that cannot be described."""
     name = resource.resource_name
     match resource.resource_type:
@@ -145,11 +160,11 @@ def _check(context: NodeContext, image: MetadataImage, resource: DescribeConfigs
                 raise UnknownTopicOrPartitionException
         case ConfigResourceType.BROKER:
             if name:
-                require_own_id(context, name, noun="Broker")
+                require_own_id(context.ports.config, name, noun="Broker")
         case ConfigResourceType.BROKER_LOGGER:
             if not name:
                 raise InvalidRequestException("Broker id must not be empty")
-            require_own_id(context, name, noun="Broker")
+            require_own_id(context.ports.config, name, noun="Broker")
         case ConfigResourceType.CLIENT_METRICS:
             if not name:
                 raise InvalidRequestException("Client metrics subscription name must not be empty")

@@ -6,8 +6,9 @@ answer it there.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator
+from dataclasses import dataclass
 
+from kcli.config.broker import BrokerConfig
 from kcli.errors import DelegationTokenDisabledException
 from kcli.metadata.image import DelegationToken
 from kcli.protocol.messages.describe_delegation_token import (
@@ -17,49 +18,46 @@ from kcli.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenResponse,
 )
 from kcli.security.tokens import parties, party, token_hmac
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.token_requests import check_may_ask
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import DESCRIBE_DELEGATION_TOKEN, DESCRIBE_TOKENS
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import run_in_turns
+from kcli.server.requests.context import RequestContext
 
-TOKENS_PER_TURN = 100
-"""The tokens that are checked in one iteration of the event loop. A token takes up to 10 µs: its HMAC and two
-authorizations."""
+TOKEN_COST = 10
+"""The cost to describe a token, in microseconds: its HMAC and two authorizations."""
 
 
-def handle(
-    context: NodeContext, request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse | Awaitable[DescribeDelegationTokenResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    config: BrokerConfig
+    loader: MetadataLoader
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(
+    context: Context, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
     """Describes all tokens if the request has no list of owners. An empty list selects no token."""
     check_may_ask(context)
     secret_key = context.ports.config.text("delegation.token.secret.key") or None
     if secret_key is None:
         raise DelegationTokenDisabledException
-    return then(
-        run_in_turns(_described(context, request, secret_key), TOKENS_PER_TURN),
-        lambda tokens: DescribeDelegationTokenResponse(tokens=tuple(tokens)),
-    )
-
-
-def _described(
-    context: NodeContext, request: DescribeDelegationTokenRequest, secret_key: str
-) -> Generator[None, None, list[DescribedDelegationToken]]:
-    asked: set[str] = set()
+    owners: set[str] = set()
     for owner in request.owners or ():
-        asked.add(f"{owner.principal_type}:{owner.principal_name}")
-        yield
+        await context.pace(TOKEN_COST)
+        owners.add(f"{owner.principal_type}:{owner.principal_name}")
     selects_all = request.owners is None
-    tokens = context.ports.metadata.delegation_tokens.values() if selects_all or asked else ()
-    found = []
-    for token in tokens:
-        if (selects_all or not asked.isdisjoint(parties(token))) and _may_see(context, token):
-            found.append(_description(token, secret_key))
-        yield
-    return found
+    described = []
+    for token in context.ports.loader.image.delegation_tokens.values() if selects_all or owners else ():
+        await context.pace(TOKEN_COST)
+        if (selects_all or not owners.isdisjoint(parties(token))) and _may_see(context, token):
+            described.append(_description(token, secret_key))
+    return DescribeDelegationTokenResponse(tokens=tuple(described))
 
 
-def _may_see(context: NodeContext, token: DelegationToken) -> bool:
+def _may_see(context: Context, token: DelegationToken) -> bool:
     return (
         str(context.session.principal) in parties(token)
         or context.rights.allows(DESCRIBE_DELEGATION_TOKEN, token.token_id)

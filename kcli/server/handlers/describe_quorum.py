@@ -7,13 +7,14 @@ directories and endpoints of the voters (KIP-853).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.errors import (
     KafkaError,
     NotLeaderOrFollowerException,
     UnknownTopicOrPartitionException,
 )
+from kcli.model.pace import nested
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -24,32 +25,40 @@ from kcli.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
-from kcli.server.handlers.ports import NodeContext
+from kcli.runtime.clock import Clock
 from kcli.server.handlers.shared.raft_requests import names_metadata_log
 from kcli.server.quorum.metadata_log import PARTITION
-from kcli.server.quorum.view import QuorumReplica
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, nested_steps, run_in_turns
+from kcli.server.quorum.view import QuorumReplica, QuorumView
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
 
-def handle(
-    context: NodeContext, request: DescribeQuorumRequest
-) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    clock: Clock
+    quorum: QuorumView
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Describes the partition of the metadata log. If the request names another partition, each partition in the
     response gets UNKNOWN_TOPIC_OR_PARTITION.
     """
     if not names_metadata_log(request.topics):
-        return _refused(request, UnknownTopicOrPartitionException)
+        return await _refused(context, request, UnknownTopicOrPartitionException)
     if not context.ports.quorum.is_leader:
-        return _refused(request, NotLeaderOrFollowerException)
+        return await _refused(context, request, NotLeaderOrFollowerException)
     topic = ResponseTopicData(topic_name=CLUSTER_METADATA_TOPIC, partitions=(_quorum(context),))
     return DescribeQuorumResponse(topics=(topic,), nodes=_nodes(context))
 
 
-def _refused(
-    request: DescribeQuorumRequest, error: type[KafkaError]
-) -> DescribeQuorumResponse | Awaitable[DescribeQuorumResponse]:
-    refused = nested_steps(
+async def _refused(
+    context: Context, request: DescribeQuorumRequest, error: type[KafkaError]
+) -> DescribeQuorumResponse:
+    topics = await nested(
+        context.pace,
+        REFUSAL_COST,
         request.topics,
         lambda topic: topic.partitions,
         lambda _, each: ResponsePartitionData(
@@ -57,12 +66,10 @@ def _refused(
         ),
         lambda topic, partitions: ResponseTopicData(topic_name=topic.topic_name, partitions=partitions),
     )
-    return then(
-        run_in_turns(refused, REFUSALS_PER_TURN), lambda topics: DescribeQuorumResponse(topics=topics)
-    )
+    return DescribeQuorumResponse(topics=topics)
 
 
-def _quorum(context: NodeContext) -> ResponsePartitionData:
+def _quorum(context: Context) -> ResponsePartitionData:
     """The state of the quorum. The times of a replica that has never fetched or never caught up are -1."""
     quorum = context.ports.quorum
     replicas = quorum.replicas(context.ports.clock)
@@ -86,7 +93,7 @@ def _row(replica: QuorumReplica) -> ReplicaState:
     )
 
 
-def _nodes(context: NodeContext) -> tuple[Node, ...]:
+def _nodes(context: Context) -> tuple[Node, ...]:
     return tuple(
         Node(
             node_id=voter.key.id,

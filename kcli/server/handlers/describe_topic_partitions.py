@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.metadata.image import MetadataImage, TopicImage
 from kcli.model import topic_names
 from kcli.model.acl import ResourceType
-from kcli.model.steps import sorted_steps
+from kcli.model.pace import mapped, sorted_in_slices
 from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -18,65 +20,44 @@ from kcli.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.cluster_view import view_partition
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import DESCRIBE_TOPIC
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 from kcli.server.requests.rights import EVERY_NAME, Rights
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
-PER_TURN = 200
-"""Names or partitions that are handled in one iteration of the event loop. Each takes 1 to 5 µs."""
-
-
-def handle(
-    context: BrokerContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
-    return run_in_turns(_page(context, context.ports.metadata, request), PER_TURN)
+STEP_COST = 5
+"""The cost to handle a name or a partition, in microseconds."""
 
 
-def error_response(
-    _context: BrokerContext, request: DescribeTopicPartitionsRequest, error: KafkaError
-) -> DescribeTopicPartitionsResponse | Awaitable[DescribeTopicPartitionsResponse]:
-    topics = in_turns(
-        request.topics,
-        lambda topic: DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=error.code),
-        REFUSALS_PER_TURN,
-    )
-    return then(topics, lambda failed: DescribeTopicPartitionsResponse(topics=tuple(failed)))
+@dataclass(frozen=True, slots=True)
+class Ports:
+    config: BrokerConfig
+    loader: MetadataLoader
 
 
-def _page(
-    context: BrokerContext, image: MetadataImage, request: DescribeTopicPartitionsRequest
-) -> Steps[DescribeTopicPartitionsResponse]:
-    """The topics from the cursor on, up to the limit of partitions. Yields after each name and partition."""
+Context = RequestContext[Ports]
+
+
+async def handle(
+    context: Context, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    """Describes the topics from the cursor on, up to the limit of partitions."""
+    image = context.ports.loader.image
     limit = context.ports.config.integer("max.request.partition.size.limit")
     room = max(1, min(request.response_partition_limit, limit))
     first = 0 if request.cursor is None else request.cursor.partition_index
     start = None if request.cursor is None else request.cursor.topic_name
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
-    rights = context.rights
-    asked = yield from _names(image, request)
-    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, asked)
-    names = asked
-    if seen is not EVERY_NAME:
-        # A cursor must not name a topic that the client may not see.
-        names = []
-        for name in asked:
-            if name in seen:
-                names.append(name)
-            elif request.topics:
-                topics.append(_refused(name))
-            yield
+    names, topics = await _visible(context, request, await _names(context, image, request))
     for at, name in enumerate(names):
-        yield
+        await context.pace(STEP_COST)
         topic = image.topics.topic(name)
         if topic is None:
-            topics.append(_missing(rights, name))
+            topics.append(_missing(context.rights, name))
             continue
         begin = first if name == start else 0
         numbers = [number for number in sorted(topic.partitions) if number >= begin]
-        topics.append((yield from _topic(context, image, topic, numbers[:room])))
+        topics.append(await _topic(context, image, topic, numbers[:room]))
         if len(numbers) > room:
             cursor = ResponseCursor(topic_name=name, partition_index=numbers[room])
             return DescribeTopicPartitionsResponse(topics=tuple(topics), next_cursor=cursor)
@@ -86,12 +67,46 @@ def _page(
     return DescribeTopicPartitionsResponse(topics=tuple(topics))
 
 
-def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Steps[Sequence[str]]:
+async def error_response(
+    context: Context, request: DescribeTopicPartitionsRequest, error: KafkaError
+) -> DescribeTopicPartitionsResponse:
+    topics = await mapped(
+        context.pace,
+        REFUSAL_COST,
+        request.topics,
+        lambda topic: DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=error.code),
+    )
+    return DescribeTopicPartitionsResponse(topics=topics)
+
+
+async def _visible(
+    context: Context, request: DescribeTopicPartitionsRequest, names: Sequence[str]
+) -> tuple[Sequence[str], list[DescribeTopicPartitionsResponseTopic]]:
+    """Returns the names of the topics that the client may describe, and the refusals of the other topics of the
+    request."""
+    allowed = await context.allowed(DESCRIBE_TOPIC, names)
+    if allowed is EVERY_NAME:
+        return names, []
+    # A cursor must not name a topic that the client may not see.
+    visible = []
+    refused = []
+    for name in names:
+        await context.pace(STEP_COST)
+        if name in allowed:
+            visible.append(name)
+        elif request.topics:
+            refused.append(_refused(name))
+    return visible, refused
+
+
+async def _names(
+    context: Context, image: MetadataImage, request: DescribeTopicPartitionsRequest
+) -> Sequence[str]:
     """The requested topic names from the cursor on, sorted. If the request contains no names, all topic names."""
     all_topics = not request.topics
     names: Sequence[str] = image.topics.names
     if not all_topics:
-        names = yield from sorted_steps(tuple({topic.name for topic in request.topics}), str)
+        names = await sorted_in_slices(tuple({topic.name for topic in request.topics}), str, context.pace)
     cursor = request.cursor
     if cursor is None:
         return names
@@ -124,11 +139,12 @@ def _missing(rights: Rights, name: str) -> DescribeTopicPartitionsResponseTopic:
     )
 
 
-def _topic(
-    context: BrokerContext, image: MetadataImage, topic: TopicImage, numbers: Iterable[int]
-) -> Steps[DescribeTopicPartitionsResponseTopic]:
+async def _topic(
+    context: Context, image: MetadataImage, topic: TopicImage, numbers: Iterable[int]
+) -> DescribeTopicPartitionsResponseTopic:
     partitions = []
     for number in numbers:
+        await context.pace(STEP_COST)
         partition = topic.partitions[number]
         view = view_partition(image, partition, context.listener, no_listener=ErrorCode.LISTENER_NOT_FOUND)
         partitions.append(
@@ -144,7 +160,6 @@ def _topic(
                 offline_replicas=view.offline_replicas,
             )
         )
-        yield
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,

@@ -5,7 +5,7 @@ The rules are in controller/scram.py.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.controller.decision import ApiError
 from kcli.controller.scram import describe_user_scram_credentials
@@ -15,21 +15,26 @@ from kcli.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.requests.turns import run_in_turns
-
-USERS_PER_TURN = 200
-"""Users that are described in one iteration of the event loop. A user takes 5 µs."""
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.context import RequestContext
 
 
-def handle(
-    context: NodeContext, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse | Awaitable[DescribeUserScramCredentialsResponse]:
-    return run_in_turns(describe_user_scram_credentials(context.ports.metadata, request), USERS_PER_TURN)
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
 
 
-def error_response(
-    _context: NodeContext, request: DescribeUserScramCredentialsRequest, error: KafkaError
+Context = RequestContext[Ports]
+
+
+async def handle(
+    context: Context, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    return await describe_user_scram_credentials(context.ports.loader.image, request, context.pace)
+
+
+async def error_response(
+    _context: Context, request: DescribeUserScramCredentialsRequest, error: KafkaError
 ) -> DescribeUserScramCredentialsResponse:
     """The response with the error at the top, and in one result for each user of the request. As in Kafka, these
     results contain no user names.

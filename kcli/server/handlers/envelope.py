@@ -7,16 +7,24 @@ address of the client. The response inside has the correlation id of the client'
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from kcli.errors import InvalidRequestException
 from kcli.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kcli.security.principal import Session
 from kcli.security.principal_bytes import decode_principal
-from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.forwarding import ForwardedCaller
 
 
-async def handle(context: NodeContext, request: EnvelopeRequest) -> EnvelopeResponse:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    serve_forwarded: Callable[[bytes, ForwardedCaller], Awaitable[bytes]]
+    """Serves the request of an Envelope."""
+
+
+async def handle(context: RequestContext[Ports], request: EnvelopeRequest) -> EnvelopeResponse:
     principal = decode_principal(request.request_principal or b"")
     try:
         host = str(ipaddress.ip_address(request.client_host_address))

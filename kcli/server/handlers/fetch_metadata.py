@@ -23,7 +23,7 @@ TOPIC_IDS_SINCE = 13
 async def handle(context: NodeContext, request: FetchRequest) -> FetchResponse:
     if context.throttle is not None:
         context.throttle.exempt()  # a delayed node would delay the commits of the quorum
-    check_cluster_id(context, request.cluster_id)
+    check_cluster_id(context.ports.loader, request.cluster_id)
     _check_partition(context, request)
     ports = context.ports
     max_bytes = min(request.max_bytes, FETCH_MAX_BYTES)

@@ -18,31 +18,32 @@ from kcli.protocol.messages.fetch_snapshot import (
 )
 from kcli.raft import requests
 from kcli.runtime.threads import READS
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id
+from kcli.server.handlers.shared.raft_requests import Ports, ask_raft, check_cluster_id
 from kcli.server.quorum.metadata_log import PARTITION
+from kcli.server.quorum.quorum import Quorum
 from kcli.server.quorum.raft_client_wire import FETCH_MAX_BYTES
 from kcli.server.quorum.raft_server_wire import fetch_snapshot_request, fetch_snapshot_response
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, message: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    check_cluster_id(context, message.cluster_id)
+async def handle(context: RequestContext[Ports], message: FetchSnapshotRequest) -> FetchSnapshotResponse:
+    check_cluster_id(context.ports.loader, message.cluster_id)
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
         raise InvalidRequestException("FetchSnapshot must name exactly one partition")
     topic = message.topics[0]
     if (topic.name, topic.partitions[0].partition) != (CLUSTER_METADATA_TOPIC, PARTITION):
         return _unknown_partition(topic.name, topic.partitions[0].partition)
     request = fetch_snapshot_request(message)
-    response = await ask_raft(context, request, requests.FetchSnapshotResponse)
+    response = await ask_raft(context.ports.raft, request, requests.FetchSnapshotResponse)
     if response.error is ErrorCode.NONE:
-        response = await READS.run(_read, context, request, response)
+        response = await READS.run(_read, context.ports.raft, request, response)
     return fetch_snapshot_response(request, response, context.listener)
 
 
 def _read(
-    context: NodeContext, request: requests.FetchSnapshotRequest, response: requests.FetchSnapshotResponse
+    raft: Quorum, request: requests.FetchSnapshotRequest, response: requests.FetchSnapshotResponse
 ) -> requests.FetchSnapshotResponse:
-    snapshots = context.ports.raft.log.snapshots
+    snapshots = raft.log.snapshots
     max_bytes = min(request.max_bytes, FETCH_MAX_BYTES)
     try:
         size, content = snapshots.read_part(request.snapshot_id, request.position, max_bytes)

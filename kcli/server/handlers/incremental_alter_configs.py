@@ -6,7 +6,7 @@ levels (KIP-412) without the controller.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -15,15 +15,17 @@ from kcli.controller.config_requests import incremental_changes
 from kcli.controller.decision import ApiError
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResourceType
+from kcli.model.pace import mapped
 from kcli.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
 from kcli.server.handlers.shared.config_changes import (
+    CHECK_COST,
+    Ports,
     check_keys,
     check_resource,
     checked,
@@ -32,22 +34,19 @@ from kcli.server.handlers.shared.config_changes import (
     require_alter,
 )
 from kcli.server.handlers.shared.controller_requests import ask_controller
-from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
+
+Context = RequestContext[Ports]
 
 
 async def handle(
-    context: NodeContext, request: IncrementalAlterConfigsRequest
+    context: Context, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
+    resources = request.resources
     errors = await checked(
-        context,
-        request.resources,
-        lambda resource: _check(context, resource),
-        incremental_changes,
-        replace_all=False,
+        context, resources, partial(_check, context), incremental_changes, replace_all=False
     )
-    accepted = await finished(run_in_turns(passed(request.resources, errors), REFUSALS_PER_TURN))
-    own, others = await finished(run_in_turns(_split(accepted), REFUSALS_PER_TURN))
+    own, others = await _split(context, await passed(context, resources, errors))
     if not request.validate_only:
         for resource in own:
             broker_loggers.apply(incremental_changes(resource))
@@ -55,54 +54,57 @@ async def handle(
     if others:
         answer = await ask_controller(context, INCREMENTAL_ALTER_CONFIGS, replace(request, resources=others))
         decided = iter(answer.responses)
-    responses = merged(
-        request.resources,
+    responses = await merged(
+        context,
+        resources,
         errors,
-        lambda resource, error: _told(resource, error.code, _text(resource, error)),
+        lambda resource, error: _result(resource, error.code, _text(resource, error)),
         lambda resource: (
             None if resource.resource_type == ConfigResourceType.BROKER_LOGGER else next(decided)
         ),
     )
-    return IncrementalAlterConfigsResponse(
-        responses=await finished(run_in_turns(responses, REFUSALS_PER_TURN))
-    )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _split(
-    resources: tuple[AlterConfigsResource, ...],
-) -> Steps[tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]]:
+async def _split(
+    context: Context, resources: tuple[AlterConfigsResource, ...]
+) -> tuple[list[AlterConfigsResource], tuple[AlterConfigsResource, ...]]:
     """Divides the resources into resources that this broker changes itself, and resources that the controller
     changes.
     """
     own: list[AlterConfigsResource] = []
     others: list[AlterConfigsResource] = []
     for resource in resources:
+        await context.pace(REFUSAL_COST)
         (own if resource.resource_type == ConfigResourceType.BROKER_LOGGER else others).append(resource)
-        yield
     return own, tuple(others)
 
 
-def error_response(
-    _context: NodeContext, request: IncrementalAlterConfigsRequest, error: KafkaError
-) -> IncrementalAlterConfigsResponse | Awaitable[IncrementalAlterConfigsResponse]:
-    refused = in_turns(
-        request.resources, lambda each: _told(each, error.code, error.message), REFUSALS_PER_TURN
+async def error_response(
+    context: Context, request: IncrementalAlterConfigsRequest, error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    responses = await mapped(
+        context.pace,
+        REFUSAL_COST,
+        request.resources,
+        lambda resource: _result(resource, error.code, error.message),
     )
-    return then(refused, lambda responses: IncrementalAlterConfigsResponse(responses=tuple(responses)))
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def _check(context: NodeContext, resource: AlterConfigsResource) -> Steps[None]:
+async def _check(context: Context, resource: AlterConfigsResource) -> None:
     require_alter(context, resource)
-    yield from check_keys(
+    await check_keys(
+        context,
         resource.configs,
         lambda config: config.value is None and config.config_operation != ConfigOperation.DELETE,
     )
     for config in resource.configs:
+        await context.pace(CHECK_COST)
         if config.config_operation not in _OPERATIONS:
             raise InvalidRequestException(
                 f"Unknown config operation {config.config_operation} for {config.name}"
             )
-        yield
     check_resource(context, resource, partial(incremental_changes, resource))
 
 
@@ -119,7 +121,7 @@ def _text(resource: AlterConfigsResource, error: ApiError) -> str | None:
     )
 
 
-def _told(
+def _result(
     resource: AlterConfigsResource, code: ErrorCode, message: str | None
 ) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(

@@ -6,7 +6,8 @@ request contains no types, the response lists all types.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kcli.errors import UnsupportedVersionException
 from kcli.metadata.image import MetadataImage
@@ -16,8 +17,8 @@ from kcli.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.context import RequestContext
 
 # In the order of Kafka's answer.
 LISTED_TYPES = (
@@ -29,27 +30,29 @@ LISTED_TYPES = (
 )
 
 
-RESOURCES_PER_TURN = 500
-"""Resources that are listed in one iteration of the event loop. A resource takes 1 µs."""
+RESOURCE_COST = 2
+"""The cost to list a resource, in microseconds."""
 
 
-def handle(
-    context: BrokerContext, request: ListConfigResourcesRequest
-) -> ListConfigResourcesResponse | Awaitable[ListConfigResourcesResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
+
+
+async def handle(
+    context: RequestContext[Ports], request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
     wanted = frozenset(request.resource_types or LISTED_TYPES)
     if context.api_version == 0:
         wanted = frozenset((ConfigResourceType.CLIENT_METRICS,))
     if not wanted <= set(LISTED_TYPES):
         raise UnsupportedVersionException
-    return run_in_turns(_listed(context.ports.metadata, wanted), RESOURCES_PER_TURN)
-
-
-def _listed(image: MetadataImage, wanted: frozenset[int]) -> Steps[ListConfigResourcesResponse]:
+    image = context.ports.loader.image
     resources = []
     for kind in LISTED_TYPES:
         for name in _names(image, kind) if kind in wanted else ():
+            await context.pace(RESOURCE_COST)
             resources.append(ConfigResource(resource_name=name, resource_type=int(kind)))
-            yield
     return ListConfigResourcesResponse(config_resources=tuple(resources))
 
 

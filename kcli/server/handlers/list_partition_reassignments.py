@@ -7,11 +7,11 @@ from kcli.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
 async def handle(
-    context: NodeContext, request: ListPartitionReassignmentsRequest
+    context: RequestContext[Ports], request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     return await ask_controller(context, LIST_PARTITION_REASSIGNMENTS, request)

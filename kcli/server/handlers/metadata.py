@@ -11,12 +11,15 @@ While a topic is being created, the response reports it as unknown. The client a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Container, Iterable
+from collections.abc import Collection, Container
+from dataclasses import dataclass
 
+from kcli.config.broker import BrokerConfig
 from kcli.errors import ErrorCode, InvalidRequestException, KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kcli.model import topic_names
 from kcli.model.acl import ResourceType
+from kcli.model.pace import mapped
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -26,20 +29,29 @@ from kcli.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kcli.protocol.wire.shared_array import SharedArray
-from kcli.server.handlers.ports import BrokerContext
+from kcli.runtime.clock import Clock
+from kcli.runtime.rng import Rng
+from kcli.server.coordinators.topic_creation import TopicCreator
 from kcli.server.handlers.shared.cluster_view import alive_brokers, random_alive_broker, view_partition
 from kcli.server.handlers.shared.controller_requests import controller_context
-from kcli.server.handlers.shared.topic_answers import AnswerKind, KindOfAnswers, TopicAnswers, TopicArray
+from kcli.server.handlers.shared.topic_answers import (
+    TOPIC_COST,
+    AnswerKind,
+    KindOfAnswers,
+    TopicAnswers,
+    TopicArray,
+)
+from kcli.server.handlers.shared.visible_topics import VisibleTopics
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
     DESCRIBE_CLUSTER,
     DESCRIBE_TOPIC,
 )
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 from kcli.server.requests.operations import NOT_REQUESTED
-from kcli.server.requests.rights import EVERY_NAME, Rights
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
+from kcli.server.requests.rights import EVERY_NAME
 
 # The first versions with a field that forbids creation, with topic ids in the request, and with an error for a leader
 # without the client's listener.
@@ -48,72 +60,91 @@ LISTENER_NOT_FOUND_SINCE = 6
 CLUSTER_OPERATIONS_SINCE, CLUSTER_OPERATIONS_UNTIL = 8, 10
 BY_ID_SINCE = 12
 
-
-PER_TURN = 100
-"""Names, topics or partitions that are handled in one iteration of the event loop. Each takes 1 to 10 µs."""
-
-
-def handle(
-    context: BrokerContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
-    image = context.ports.metadata  # one image for all turns
-    topics = run_in_turns(_topics(context, request, image), PER_TURN)
-    return then(topics, lambda found: _response(context, request, image, found))
+PARTITION_COST = 10
+"""The cost to describe a partition, in microseconds."""
 
 
-def _response(
-    context: BrokerContext, request: MetadataRequest, image: MetadataImage, topics: TopicArray
-) -> MetadataResponse:
-    brokers = tuple(
-        MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
-        for broker, endpoint in alive_brokers(image, context.listener)
-    )
-    operations = NOT_REQUESTED
-    if (
-        request.include_cluster_authorized_operations
-        and CLUSTER_OPERATIONS_SINCE <= context.api_version <= CLUSTER_OPERATIONS_UNTIL
-    ):
-        rights = context.rights
-        operations = rights.operations(ResourceType.CLUSTER) if rights.allows(DESCRIBE_CLUSTER) else 0
+@dataclass(frozen=True, slots=True)
+class Ports:
+    clock: Clock
+    config: BrokerConfig
+    loader: MetadataLoader
+    rng: Rng
+    topic_answers: TopicAnswers
+    topics: TopicCreator
+    visible_topics: VisibleTopics
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: MetadataRequest) -> MetadataResponse:
+    image = context.ports.loader.image  # one image for the whole answer
+    answers = _answers(context, request, image)
+    if request.topics is None or (context.api_version == 0 and not request.topics):
+        topics = await _all_visible(context, answers, image)
+    else:
+        names, ids = await _names_and_ids(context, request.topics)
+        if ids:
+            topics = await _by_id(context, answers, image, ids)
+        else:
+            topics = await _by_name(context, request, answers, image, names)
     return MetadataResponse(
-        brokers=brokers,
+        brokers=_brokers(image, context.listener),
         cluster_id=image.cluster_id,
-        controller_id=random_alive_broker(context),
+        controller_id=random_alive_broker(image, context.ports.rng),
         topics=topics,
-        cluster_authorized_operations=operations,
+        cluster_authorized_operations=_cluster_operations(context, request),
     )
 
 
-def error_response(
-    _context: BrokerContext, request: MetadataRequest, error: KafkaError
-) -> MetadataResponse | Awaitable[MetadataResponse]:
-    topics = in_turns(
+async def error_response(context: Context, request: MetadataRequest, error: KafkaError) -> MetadataResponse:
+    topics = await mapped(
+        context.pace,
+        REFUSAL_COST,
         request.topics or (),
         lambda topic: MetadataResponseTopic(
             name=topic.name or "", topic_id=topic.topic_id, error_code=error.code
         ),
-        REFUSALS_PER_TURN,
     )
-    return then(topics, lambda failed: MetadataResponse(topics=tuple(failed), error_code=error.code))
+    return MetadataResponse(topics=topics, error_code=error.code)
 
 
-def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataImage) -> Steps[TopicArray]:
-    """The topics of the response. Yields after each name, topic and partition."""
-    rights = context.rights
+def _answers(context: Context, request: MetadataRequest, image: MetadataImage) -> KindOfAnswers:
+    """Returns the answers for topics, which other clients share if they are equal for all clients."""
+    with_operations = request.include_topic_authorized_operations
     # The operations depend on the client, so these answers cannot be shared.
-    is_shared = rights.is_open or not request.include_topic_authorized_operations
-    answers = KindOfAnswers(
+    is_shared = context.rights.is_open or not with_operations
+    return KindOfAnswers(
         context.ports.topic_answers if is_shared else TopicAnswers(),
         image,
-        AnswerKind(context.api_version, context.listener, request.include_topic_authorized_operations),
-        lambda topic: _found(context, request, image, topic),
+        AnswerKind(context.api_version, context.listener, with_operations),
+        lambda topic: _described(context, request, image, topic),
     )
-    asked = request.topics
-    if asked is None or (context.api_version == 0 and not asked):
-        return (yield from _all_visible(context, answers, image))
+
+
+async def _all_visible(context: Context, answers: KindOfAnswers, image: MetadataImage) -> TopicArray:
+    """All topics that the client may describe. The other topics are left out without an error."""
+    visible = await context.ports.visible_topics.of(context.rights, image.topics, context.pace)
+    if visible is EVERY_NAME:
+        return await answers.of_all_topics(context.pace)
+    parts = []
+    for topic in image.topics:
+        await context.pace(TOPIC_COST)
+        if topic.name in visible:
+            parts.append(await answers.of_topic(topic))
+    return SharedArray.joined(parts)
+
+
+async def _names_and_ids(
+    context: Context, topics: Collection[MetadataRequestTopic]
+) -> tuple[Collection[str], Collection[uuid.UUID]]:
+    """Returns the names and the ids of a request, each once. Raises InvalidRequestException for an id in a version that
+    has no ids."""
     names: dict[str, None] = {}
     ids: dict[uuid.UUID, None] = {}
-    for topic in asked:
+    for topic in topics:
+        await context.pace(TOPIC_COST)
         if context.api_version < BY_ID_SINCE and _is_by_id(topic):
             raise InvalidRequestException(
                 f"Topic IDs are not supported in requests for version {context.api_version}"
@@ -122,96 +153,81 @@ def _topics(context: BrokerContext, request: MetadataRequest, image: MetadataIma
             ids[topic.topic_id] = None
         elif topic.name is not None:
             names[topic.name] = None
-        yield
-    if ids:
-        return (yield from _by_id(rights, answers, image, ids))
-    return (yield from _by_name(context, request, answers, image, names))
+    return names, ids
 
 
-def _all_visible(context: BrokerContext, answers: KindOfAnswers, image: MetadataImage) -> Steps[TopicArray]:
-    """All topics that the client may describe. The other topics are left out without an error."""
-    seen = yield from context.ports.visible_topics.of(context.rights, image.topics)
-    if seen is EVERY_NAME:
-        return (yield from answers.of_all_topics())
-    parts = []
-    for topic in image.topics:
-        if topic.name in seen:
-            parts.append((yield from answers.of_topic(topic)))
-        yield
-    return SharedArray.joined(parts)
-
-
-def _refused(name: str | None, topic_id: uuid.UUID | None = None) -> TopicArray:
-    """The answer for a topic that the client may not describe. The answer contains only the name or the id from the
-    request.
-    """
-    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return SharedArray((MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id),))
-
-
-def _by_id(
-    rights: Rights, answers: KindOfAnswers, image: MetadataImage, ids: Iterable[uuid.UUID]
-) -> Steps[TopicArray]:
-    found = (topic.name for topic_id in ids if (topic := image.topics.topic_by_id(topic_id)) is not None)
-    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, found)
+async def _by_id(
+    context: Context, answers: KindOfAnswers, image: MetadataImage, ids: Collection[uuid.UUID]
+) -> TopicArray:
+    topics = image.topics
+    names = (topic.name for topic_id in ids if (topic := topics.topic_by_id(topic_id)) is not None)
+    visible = await context.allowed(DESCRIBE_TOPIC, names)
     parts = []
     for topic_id in ids:
-        topic = image.topics.topic_by_id(topic_id)
+        await context.pace(TOPIC_COST)
+        topic = topics.topic_by_id(topic_id)
         if topic is None:
-            unknown = MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
-            )
-            parts.append(SharedArray((unknown,)))
-        elif topic.name not in seen:
-            parts.append(_refused(None, topic_id))
+            parts.append(_error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id))
+        elif topic.name not in visible:
+            parts.append(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None, topic_id))
         else:
-            parts.append((yield from answers.of_topic(topic)))
-        yield
+            parts.append(await answers.of_topic(topic))
     return SharedArray.joined(parts)
 
 
-def _by_name(
-    context: BrokerContext,
+async def _by_name(
+    context: Context,
     request: MetadataRequest,
     answers: KindOfAnswers,
     image: MetadataImage,
-    names: Iterable[str],
-) -> Steps[TopicArray]:
-    rights = context.rights
-    seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, names)
+    names: Collection[str],
+) -> TopicArray:
+    visible = await context.allowed(DESCRIBE_TOPIC, names)
     parts, missing = [], []
     for name in names:
+        await context.pace(TOPIC_COST)
         topic = image.topics.topic(name)
-        if name not in seen:
-            parts.append(_refused(name))
+        if name not in visible:
+            parts.append(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
         elif topic is None:
             missing.append(name)
         else:
-            parts.append((yield from answers.of_topic(topic)))
-        yield
-    creatable: Container[str] = EVERY_NAME
-    if missing and _may_create(context, request):
-        if not rights.allows(CREATE_CLUSTER, traced=True):
-            creatable = yield from rights.allowed_steps(CREATE_TOPIC, missing)
-        created = missing
-        if creatable is not EVERY_NAME:
-            created = [name for name in missing if name in creatable]
-        context.ports.topics.create_missing(created, controller_context(context))
+            parts.append(await answers.of_topic(topic))
+    creatable = await _create(context, request, missing)
     unknown = []
     for name in missing:
+        await context.pace(TOPIC_COST)
         if name in creatable:
             unknown.append(_missing(name))
         else:
-            parts.append(_refused(name))
-        yield
+            parts.append(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
     return SharedArray.joined([*parts, SharedArray(unknown)])
+
+
+async def _create(context: Context, request: MetadataRequest, missing: list[str]) -> Container[str]:
+    """Begins to create the missing topics that the client may create, if topics are created automatically. Returns the
+    names of the topics that the client may create, or every name if nothing is created."""
+    creatable: Container[str] = EVERY_NAME
+    if missing and _may_create(context, request):
+        if not context.rights.allows(CREATE_CLUSTER, traced=True):
+            creatable = await context.allowed(CREATE_TOPIC, missing)
+        names = missing if creatable is EVERY_NAME else [name for name in missing if name in creatable]
+        context.ports.topics.create_missing(names, controller_context(context))
+    return creatable
+
+
+def _error(code: ErrorCode, name: str | None, topic_id: uuid.UUID | None = None) -> TopicArray:
+    """The answer for an unknown topic id, or for a topic that the client may not describe. The answer contains only the
+    name or the id from the request.
+    """
+    return SharedArray((MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id),))
 
 
 def _is_by_id(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id is not None
 
 
-def _may_create(context: BrokerContext, request: MetadataRequest) -> bool:
+def _may_create(context: Context, request: MetadataRequest) -> bool:
     allowed = request.allow_auto_topic_creation or context.api_version < ALLOW_CREATION_SINCE
     return allowed and context.ports.config.boolean("auto.create.topics.enable")
 
@@ -225,13 +241,30 @@ def _missing(name: str) -> MetadataResponseTopic:
     )
 
 
-def _found(
-    context: BrokerContext, request: MetadataRequest, image: MetadataImage, topic: TopicImage
-) -> Steps[MetadataResponseTopic]:
+def _brokers(image: MetadataImage, listener: str) -> tuple[MetadataResponseBroker, ...]:
+    return tuple(
+        MetadataResponseBroker(node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack)
+        for broker, endpoint in alive_brokers(image, listener)
+    )
+
+
+def _cluster_operations(context: Context, request: MetadataRequest) -> int:
+    if (
+        not request.include_cluster_authorized_operations
+        or not CLUSTER_OPERATIONS_SINCE <= context.api_version <= CLUSTER_OPERATIONS_UNTIL
+    ):
+        return NOT_REQUESTED
+    rights = context.rights
+    return rights.operations(ResourceType.CLUSTER) if rights.allows(DESCRIBE_CLUSTER) else 0
+
+
+async def _described(
+    context: Context, request: MetadataRequest, image: MetadataImage, topic: TopicImage
+) -> MetadataResponseTopic:
     partitions = []
     for number, partition in sorted(topic.partitions.items()):
+        await context.pace(PARTITION_COST)
         partitions.append(_partition(context, image, number, partition))
-        yield
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -246,7 +279,7 @@ def _found(
 
 
 def _partition(
-    context: BrokerContext, image: MetadataImage, number: int, partition: PartitionImage
+    context: Context, image: MetadataImage, number: int, partition: PartitionImage
 ) -> MetadataResponsePartition:
     no_listener = (
         ErrorCode.LISTENER_NOT_FOUND

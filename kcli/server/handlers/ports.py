@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kcli.config.broker import BrokerConfig
 from kcli.config.dynamic import DynamicConfig
-from kcli.config.features import KRAFT_VERSION, supported_ranges
 from kcli.metadata.image import MetadataImage
 from kcli.protocol.wire.api import ApiKey
 from kcli.replica.selector import Selector
@@ -47,15 +46,6 @@ if TYPE_CHECKING:
     from kcli.server.coordinators.group_lag import GroupLagSampler
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The supported ranges of all features, and their finalized levels at the metadata offset `epoch`."""
-
-    supported: dict[str, tuple[int, int]]
-    finalized: dict[str, int]
-    epoch: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
     """The parts of a node that exist with any roles."""
@@ -86,12 +76,6 @@ class NodePorts:
     def metadata(self) -> MetadataImage:
         """The committed metadata."""
         return self.loader.image
-
-    def features(self) -> Features:
-        image, kraft_version = self.metadata, self.quorum.kraft_version
-        # kraft.version is in control records of the log, not in the image (KIP-853).
-        kraft = {KRAFT_VERSION: kraft_version} if kraft_version > 0 else {}
-        return Features(supported_ranges(), {**image.features, **kraft}, image.offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kcli.raft.requests import VoterChangeResponse
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.raft_requests import ask_raft, change_message, check_cluster_id
+from kcli.server.handlers.shared.raft_requests import Ports, ask_raft, change_message, check_cluster_id
 from kcli.server.quorum.raft_server_wire import remove_voter_request
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-    check_cluster_id(context, request.cluster_id)
-    response = await ask_raft(context, remove_voter_request(request), VoterChangeResponse)
+async def handle(context: RequestContext[Ports], request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
+    check_cluster_id(context.ports.loader, request.cluster_id)
+    response = await ask_raft(context.ports.raft, remove_voter_request(request), VoterChangeResponse)
     return RemoveRaftVoterResponse(error_code=response.error, error_message=change_message(response))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.context import RequestContext
 
 
-def handle(_context: NodeContext, _request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+async def handle(
+    _context: RequestContext[object], _request: SaslAuthenticateRequest
+) -> SaslAuthenticateResponse:
     raise IllegalSaslStateException("SaslAuthenticate request received after successful authentication")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kcli.errors import IllegalSaslStateException
 from kcli.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kcli.server.handlers.ports import NodeContext
+from kcli.server.requests.context import RequestContext
 
 
-def handle(_context: NodeContext, _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+async def handle(_context: RequestContext[object], _request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     raise IllegalSaslStateException

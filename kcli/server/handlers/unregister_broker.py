@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kcli.controller.api import UNREGISTER_BROKER
 from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+async def handle(
+    context: RequestContext[Ports], request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse:
     return await ask_controller(context, UNREGISTER_BROKER, request)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from kcli.controller.api import UPDATE_FEATURES
 from kcli.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.controller_requests import ask_controller
+from kcli.server.handlers.shared.controller_requests import Ports, ask_controller
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+async def handle(context: RequestContext[Ports], request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     return await ask_controller(context, UPDATE_FEATURES, request)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from kcli.protocol.messages.vote import VoteRequest, VoteResponse
 from kcli.raft import requests
-from kcli.server.handlers.ports import NodeContext
-from kcli.server.handlers.shared.raft_requests import ask_raft, check_cluster_id, check_partition
+from kcli.server.handlers.shared.raft_requests import Ports, ask_raft, check_cluster_id, check_partition
 from kcli.server.quorum.raft_server_wire import vote_request, vote_response
+from kcli.server.requests.context import RequestContext
 
 
-async def handle(context: NodeContext, request: VoteRequest) -> VoteResponse:
-    check_cluster_id(context, request.cluster_id)
+async def handle(context: RequestContext[Ports], request: VoteRequest) -> VoteResponse:
+    check_cluster_id(context.ports.loader, request.cluster_id)
     check_partition(request.topics)
-    response = await ask_raft(context, vote_request(request), requests.VoteResponse)
+    response = await ask_raft(context.ports.raft, vote_request(request), requests.VoteResponse)
     return vote_response(response, context.listener)

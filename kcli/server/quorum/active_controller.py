@@ -15,7 +15,7 @@ from typing import TypeVar
 from kcli.controller.api import OWN_REQUEST, ControllerApi, ControllerRequestContext
 from kcli.controller.bootstrap import encode_records
 from kcli.controller.controller import Controller
-from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision, Steps, too_many_records
+from kcli.controller.decision import MAX_RECORDS_PER_BATCH, Decision, DecisionSteps, too_many_records
 from kcli.controller.features import quorum_refused
 from kcli.errors import (
     ErrorCode,
@@ -112,7 +112,7 @@ class ActiveController:
         if api.arrived is not None:
             api.arrived(self.controller, request, session_ms(self._clock))
 
-        def decide(controller: Controller, now_ms: int) -> Decision[R] | Steps[R]:
+        def decide(controller: Controller, now_ms: int) -> Decision[R] | DecisionSteps[R]:
             return api.decide(controller, request, context, now_ms)
 
         carrying_out = self.carry_out(decide, moves_broker=api.moves_broker)
@@ -125,7 +125,10 @@ class ActiveController:
             raise TimeoutException from None
 
     async def carry_out(
-        self, decide: Callable[[Controller, int], Decision[R] | Steps[R]], *, moves_broker: bool = False
+        self,
+        decide: Callable[[Controller, int], Decision[R] | DecisionSteps[R]],
+        *,
+        moves_broker: bool = False,
     ) -> R:
         """Makes a decision, or all steps of a decision, and returns the response when the records are committed.
 
@@ -152,7 +155,9 @@ class ActiveController:
             await asyncio.shield(done)
         return response
 
-    def _decide(self, decide: Callable[[Controller, int], Decision[R] | Steps[R]]) -> Decision[R] | Steps[R]:
+    def _decide(
+        self, decide: Callable[[Controller, int], Decision[R] | DecisionSteps[R]]
+    ) -> Decision[R] | DecisionSteps[R]:
         controller = self.controller
         self._follow_quorum()
         return decide(controller, session_ms(self._clock))
@@ -165,7 +170,7 @@ class ActiveController:
         done = self.append(decision.records) if decision.records else self._committed.last_appended
         return decision.response, done
 
-    async def _begin_steps(self, steps: Steps[R], moves_broker: bool) -> Outcome[R]:
+    async def _begin_steps(self, steps: DecisionSteps[R], moves_broker: bool) -> Outcome[R]:
         """Makes the first step of a decision immediately. Most decisions have only one step."""
         outcome = self._make_step(steps)
         if outcome is not None:
@@ -177,7 +182,7 @@ class ActiveController:
             task.add_done_callback(self._moved)
         return await asyncio.shield(task)
 
-    async def _make_steps(self, steps: Steps[R]) -> Outcome[R]:
+    async def _make_steps(self, steps: DecisionSteps[R]) -> Outcome[R]:
         try:
             while True:
                 await asyncio.sleep(0)
@@ -188,7 +193,7 @@ class ActiveController:
         finally:
             steps.close()
 
-    def _make_step(self, steps: Steps[R]) -> Outcome[R] | None:
+    def _make_step(self, steps: DecisionSteps[R]) -> Outcome[R] | None:
         """Makes the next step and appends its records, without a pause between the two. Returns the outcome of the
         last step."""
         try:

@@ -11,7 +11,7 @@ from functools import partial
 from kcli.config.broker import BrokerConfig
 from kcli.controller.brokers import fence_expired
 from kcli.controller.controller import Controller
-from kcli.controller.decision import Decision, Steps
+from kcli.controller.decision import Decision, DecisionSteps
 from kcli.controller.leadership import elect_leaderless, elect_preferred
 from kcli.errors import NotControllerException
 from kcli.runtime.clock import Clock
@@ -103,7 +103,7 @@ class QuorumHousekeeping:
         self._counts.timed_out_heartbeats += is_fenced
         return is_fenced
 
-    async def _elect(self, elect: Callable[[Controller], Decision[bool] | Steps[bool]]) -> bool:
+    async def _elect(self, elect: Callable[[Controller], Decision[bool] | DecisionSteps[bool]]) -> bool:
         return await self._active.carry_out(lambda controller, _now_ms: elect(controller))
 
     async def _remove_expired_tokens(self) -> bool:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator
 
 import pytest
 
@@ -10,6 +9,7 @@ from kcli.config.dynamic import DynamicConfig, is_dynamic, validate_topic_overri
 from kcli.config.start_up import node_config
 from kcli.errors import InvalidConfigurationException, InvalidRequestException
 from kcli.model.configs import ConfigSource
+from kcli.model.pace import at_once, no_pause
 
 STATIC = {
     "process.roles": "broker,controller",
@@ -167,11 +167,6 @@ def test_stored_values_that_cannot_be_used_are_passed_over(
     assert len(caplog.records) == 2
 
 
-def run(steps: Generator[None, None, None]) -> None:
-    for _ in steps:
-        pass
-
-
 @pytest.mark.parametrize(
     ("overrides", "own", "message"),
     [
@@ -211,7 +206,7 @@ def test_changes_that_are_refused(
     dynamic: DynamicConfig, overrides: dict[str, str], own: bool, message: str
 ) -> None:
     with pytest.raises(InvalidRequestException) as refused:
-        run(dynamic.validate(overrides, own=own))
+        at_once(dynamic.validate(overrides, no_pause, own=own))
     assert refused.value.message == message
 
 
@@ -246,7 +241,7 @@ def test_changes_that_a_part_of_the_broker_refuses(
     dynamic: DynamicConfig, overrides: dict[str, str], own: bool, message: str
 ) -> None:
     with pytest.raises(InvalidRequestException) as refused:
-        run(dynamic.validate(overrides, own=own))
+        at_once(dynamic.validate(overrides, no_pause, own=own))
     assert refused.value.message == (
         f"Invalid value org.apache.kafka.common.config.ConfigException: {message} "
         "for configuration Invalid dynamic configuration"
@@ -254,12 +249,12 @@ def test_changes_that_a_part_of_the_broker_refuses(
 
 
 def test_changes_that_are_taken(dynamic: DynamicConfig, caplog: pytest.LogCaptureFixture) -> None:
-    run(dynamic.validate({"log.cleaner.threads": "2", "no.such.broker.config": "7"}, own=True))
-    run(dynamic.validate({"log.retention.ms": "-1"}, own=False))
+    at_once(dynamic.validate({"log.cleaner.threads": "2", "no.such.broker.config": "7"}, no_pause, own=True))
+    at_once(dynamic.validate({"log.retention.ms": "-1"}, no_pause, own=False))
     with caplog.at_level(logging.WARNING):
-        run(dynamic.validate({"leader.replication.throttled.rate": "5"}, own=True))
+        at_once(dynamic.validate({"leader.replication.throttled.rate": "5"}, no_pause, own=True))
         assert not caplog.records, "its feature is built"
-        run(dynamic.validate({"group.share.max.groups": "5", "num.io.threads": "9"}, own=True))
+        at_once(dynamic.validate({"group.share.max.groups": "5", "num.io.threads": "9"}, no_pause, own=True))
     assert len(caplog.records) == 2
 
 
@@ -286,7 +281,7 @@ IDENTITY = {
 @pytest.mark.parametrize("own", [True, False])
 def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, name: str, own: bool) -> None:
     with pytest.raises(InvalidRequestException):
-        run(dynamic.validate({name: IDENTITY[name]}, own=own))
+        at_once(dynamic.validate({name: IDENTITY[name]}, no_pause, own=own))
 
 
 @pytest.mark.parametrize(
@@ -300,7 +295,7 @@ def test_keys_of_the_nodes_identity_are_never_changed(dynamic: DynamicConfig, na
 )
 def test_the_login_of_a_running_listener_is_fixed_as_in_kafka(dynamic: DynamicConfig, key: str) -> None:
     with pytest.raises(InvalidRequestException) as refused:
-        run(dynamic.validate({f"listener.name.controller.{key}": "5"}, own=True))
+        at_once(dynamic.validate({f"listener.name.controller.{key}": "5"}, no_pause, own=True))
     assert refused.value.message == (
         "Configs cannot be updated dynamically for existing listener ListenerName(CONTROLLER), "
         "restart broker or create a new listener for update"

@@ -13,7 +13,7 @@ from kcli.errors import (
     ThrottlingQuotaExceededException,
     UnsupportedVersionException,
 )
-from kcli.model.steps import last_of
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages import alter_client_quotas as aq
 from kcli.protocol.messages import create_partitions as cp
 from kcli.protocol.messages import create_topics as ct
@@ -65,7 +65,7 @@ def find(rig: ControllerRig, *components: tuple[Any, ...], strict: bool = True) 
             {part.entity_type: part.entity_name for part in each.entity},
             {value.key: value.value for value in each.values},
         )
-        for each in last_of(describe_client_quotas(rig.image, request)).entries
+        for each in at_once(describe_client_quotas(rig.image, request, no_pause)).entries
     ]
 
 
@@ -75,7 +75,7 @@ def test_values_have_the_order_of_a_hash_map_with_room_for_them(rig: ControllerR
     def shown(*quotas: str) -> list[str]:
         alter(rig, entry([(USER, "u")], **dict.fromkeys(keys, None) | dict.fromkeys(quotas, 1.0)))
         request = dq.DescribeClientQuotasRequest()
-        (found,) = last_of(describe_client_quotas(rig.image, request)).entries or ()
+        (found,) = at_once(describe_client_quotas(rig.image, request, no_pause)).entries or ()
         return [value.key for value in found.values]
 
     # As a HashMap of Java 17 lists them.

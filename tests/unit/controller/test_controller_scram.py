@@ -10,11 +10,11 @@ from kcli.controller.api import ALTER_USER_SCRAM_CREDENTIALS
 from kcli.controller.scram import describe_user_scram_credentials
 from kcli.errors import ErrorCode
 from kcli.metadata.image import ScramKey
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages import alter_user_scram_credentials as au
 from kcli.protocol.messages import describe_user_scram_credentials as du
 from kcli.protocol.records.metadata import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcli.security.mechanisms.scram import MECHANISMS, salted_password, server_keys
-from kcli.server.requests.turns import run_in_turns
 from rigs.controller import FEATURES, ControllerRig
 
 SHA_256, SHA_512 = 1, 2
@@ -56,9 +56,7 @@ def describe(rig: ControllerRig, *users: str) -> tuple[du.DescribeUserScramCrede
     request = du.DescribeUserScramCredentialsRequest(
         users=tuple(du.UserName(name=user) for user in users) or None
     )
-    answer = run_in_turns(describe_user_scram_credentials(rig.image, request), per_turn=1000)
-    assert isinstance(answer, du.DescribeUserScramCredentialsResponse), "one turn is enough"
-    return answer.results
+    return at_once(describe_user_scram_credentials(rig.image, request, no_pause)).results
 
 
 def test_the_record_has_the_keys_of_the_server_and_not_the_salted_password(rig: ControllerRig) -> None:

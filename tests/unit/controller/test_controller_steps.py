@@ -24,7 +24,7 @@ from kcli.controller.api import (
     ControllerApi,
     ControllerRequestContext,
 )
-from kcli.controller.decision import Decision, Steps
+from kcli.controller.decision import NAME_COST, Decision, DecisionSteps
 from kcli.controller.partition_index import PartitionIndex
 from kcli.errors import ErrorCode, PolicyViolationException
 from kcli.metadata.image import LeaderRecoveryState
@@ -48,6 +48,7 @@ WITHOUT_ELR = {**FEATURES, "eligible.leader.replicas.version": 0}
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kcli.controller.decision.PARTITIONS_PER_STEP", 2)
+    monkeypatch.setattr("kcli.controller.decision.STEP_COST_MAX", 2 * NAME_COST)
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def rig() -> ControllerRig:
 
 
 def sizes_of(
-    rig: ControllerRig, steps: Decision | Steps, between: Callable[[], object] = lambda: None
+    rig: ControllerRig, steps: Decision | DecisionSteps, between: Callable[[], object] = lambda: None
 ) -> Any:
     """Makes the steps, and calls `between` after each but the last. Returns the records of each step by type."""
     assert not isinstance(steps, Decision)
@@ -361,7 +362,7 @@ def test_the_index_forgets_deleted_topics(rig: ControllerRig) -> None:
 # --- requests with many names
 
 
-def finish(rig: ControllerRig, steps: Decision | Steps) -> Any:
+def finish(rig: ControllerRig, steps: Decision | DecisionSteps) -> Any:
     return rig.obey(rig.last_step(steps))
 
 
@@ -466,7 +467,7 @@ def test_changed_configs_fit_to_the_decisions_between_the_steps(rig: ControllerR
         rig.controller, retention(*names), ControllerRequestContext(), rig.now_ms
     )
     assert not isinstance(steps, Decision)
-    for _ in range(20):
+    for _ in range(7):
         assert next(steps) == ()  # the first two topics have been checked
     rig.obey(rig.decide(INCREMENTAL_ALTER_CONFIGS, retention("t")))
     rig.obey(rig.decide(DELETE_TOPICS, dt.DeleteTopicsRequest(topics=(dt.DeleteTopicState(name="u"),))))
@@ -497,8 +498,8 @@ def test_changed_quotas_fit_to_the_decisions_between_the_steps(rig: ControllerRi
     context = ControllerRequestContext()
     steps = ALTER_CLIENT_QUOTAS.decide(rig.controller, quota("a", "b", "c"), context, rig.now_ms)
     assert not isinstance(steps, Decision)
-    for _ in range(10):
-        assert next(steps) == ()
+    for _ in range(5):
+        assert next(steps) == ()  # the first user has been checked
     rig.obey(rig.decide(ALTER_CLIENT_QUOTAS, quota("a")))
     found: list[Any] = []
     with pytest.raises(StopIteration) as last:

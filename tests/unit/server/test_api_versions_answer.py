@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from kcli.metadata.image import MetadataImage
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
@@ -22,30 +24,40 @@ SERVED = {
 def answer(
     version: int, listener: str = "PLAINTEXT", controller: dict[int, tuple[int, int]] | None = None
 ) -> ApiVersionsResponse:
-    features = SimpleNamespace(supported={"group.version": (0, 1)}, finalized={"group.version": 1}, epoch=3)
-    ports = SimpleNamespace(
-        features=lambda: features,
+    context: Any = SimpleNamespace(
+        api_version=version, listener=listener, ports=ports(controller), facts=RequestFacts()
+    )
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    return at_once(api_versions.handle(context, request))
+
+
+def ports(controller: dict[int, tuple[int, int]] | None = None) -> SimpleNamespace:
+    return SimpleNamespace(
+        loader=SimpleNamespace(image=MetadataImage(features={"group.version": 1})),
+        quorum=SimpleNamespace(kraft_version=1),
         served_on=SERVED.__getitem__,
         controller_versions=lambda: controller or {},
     )
-    context: Any = SimpleNamespace(api_version=version, listener=listener, ports=ports, facts=RequestFacts())
-    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
-    return api_versions.handle(context, request)
+
+
+def test_kraft_version_is_a_feature_although_it_is_not_in_the_image() -> None:
+    features = {each.name: each.max_version_level for each in answer(3).finalized_features}
+    assert features == {"group.version": 1, "kraft.version": 1}
 
 
 def test_a_long_name_of_software_is_cut() -> None:
     facts = RequestFacts()
-    features = SimpleNamespace(supported={}, finalized={}, epoch=3)
-    ports = SimpleNamespace(features=lambda: features, served_on=SERVED.__getitem__, controller_versions=dict)
-    context: Any = SimpleNamespace(api_version=3, listener="PLAINTEXT", ports=ports, facts=facts)
+    context: Any = SimpleNamespace(api_version=3, listener="PLAINTEXT", ports=ports(), facts=facts)
     request = ApiVersionsRequest(client_software_name="a" * 30_000, client_software_version="1" * 30_000)
-    assert not api_versions.handle(context, request).error_code
+    assert not at_once(api_versions.handle(context, request)).error_code
     assert facts.software == ("a" * SOFTWARE_MAX_CHARACTERS, "1" * SOFTWARE_MAX_CHARACTERS)
 
 
 def ranges_on_the_wire(version: int, listener: str) -> list[tuple[int, int, int]]:
-    frame = codec.encode_response(answer(version, listener), ApiKey.API_VERSIONS, version, 7)
-    _, decoded = codec.decode_response(ApiKey.API_VERSIONS, version, frame[4:])
+    frame: Any = at_once(
+        codec.encoded_response(answer(version, listener), ApiKey.API_VERSIONS, version, 7, no_pause)
+    )
+    _, decoded = codec.decode_response(ApiKey.API_VERSIONS, version, bytes(frame)[4:])
     return [(each.api_key, each.min_version, each.max_version) for each in decoded.api_keys]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import importlib
-from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -19,10 +20,15 @@ from kcli.protocol.messages.list_offsets import (
 )
 from kcli.protocol.wire import codec, compiled
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.runtime.turns import next_turn
 from kcli.server.handlers import describe_acls
 from kcli.server.requests import dispatch
 from kcli.server.requests.apis import APIS, served_on_broker, served_on_controller
+from kcli.server.requests.context import RequestContext
 from rigs.loops import on_a_loop
+
+OFFERED = Mock(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
+"""A node that offers every port."""
 
 
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: key.name)
@@ -59,21 +65,19 @@ def test_each_listener_has_its_own_table() -> None:
 @pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: key.name)
 def test_an_error_of_a_handler_has_a_place(key: ApiKey) -> None:
     """Whatever fails, the client hears it: as an error code somewhere in a response it can read."""
-    from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(APIS[key], SimpleNamespace())
-    ports = SimpleNamespace(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
+    route = _load(APIS[key], OFFERED)
     for version in {route.spec.min_version, route.spec.max_version}:
         request = codec.message_class(key, "request")()
-        context = RequestContext(ports, key, version, 1, "c", "PLAINTEXT", "127.0.0.1")
+        context = RequestContext(route.ports, key, version, 1, "c", "PLAINTEXT", "127.0.0.1")
         try:
             response = at_once(route.error_response(context, request, InvalidGroupIdException("not so")))
         except ProtocolError:
             assert key is ApiKey.PRODUCE, "acks=0 has no answer"
             continue
         encoded = at_once(route.encode(response, version, 7, no_pause))
-        assert not isinstance(encoded, Awaitable), "a small answer needs no turn"
+        assert encoded is not None
         joined = b"".join(encoded) if isinstance(encoded, list) else encoded
         assert codec.decode_response(key, version, bytes(joined[4:]))[0] == 7
 
@@ -119,19 +123,36 @@ def test_a_filter_of_acls_with_an_unknown_element_closes_the_connection() -> Non
 
     context: Any = SimpleNamespace()
     with pytest.raises(ProtocolError):
-        describe_acls.handle(context, DescribeAclsRequest())
+        at_once(describe_acls.handle(context, DescribeAclsRequest()))
 
 
 def refused(key: ApiKey, request: Any) -> Any:
     """The answer of a handler that refuses whatever it is asked."""
-    from kcli.server.requests.context import RequestContext
     from kcli.server.requests.dispatch import _load
 
-    route = _load(APIS[key], SimpleNamespace())
-    context = RequestContext(SimpleNamespace(), key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")
+    route = _load(APIS[key], OFFERED)
+    context = RequestContext(route.ports, key, route.spec.max_version, 1, "c", "PLAINTEXT", "127.0.0.1")
     with pytest.raises(KafkaError) as error:
         at_once(route.handle(context, request))
     return at_once(route.error_response(context, request, error.value))
+
+
+@on_a_loop
+async def test_an_error_in_a_later_turn_of_an_answer_closes_the_connection(caplog: Any) -> None:
+    async def fails(*_: object) -> bytes:
+        await next_turn()
+        raise ValueError("half of it is written")
+
+    served = new_dispatch()
+    key = ApiKey.LIST_GROUPS
+    route = dataclasses.replace(dispatch._load(APIS[key], OFFERED), encode=fails)
+    context = RequestContext(route.ports, key, 5, 1, "c", "PLAINTEXT", "127.0.0.1")
+    request = codec.message_class(key, "request")()
+    for _ in range(3):
+        with pytest.raises(ProtocolError, match="ListGroups failed"):
+            await served._answer_error(route, context, request, InvalidGroupIdException("not so"))
+    assert "half of it is written" in caplog.text
+    assert len(caplog.records) == 1, "the lines are limited"
 
 
 @on_a_loop
@@ -152,22 +173,22 @@ async def test_a_handler_that_cannot_be_imported_gives_a_line_and_a_reason(
 
 def new_dispatch() -> dispatch.Dispatch:
     unused: Any = None
-    return dispatch.Dispatch(object(), APIS, quotas=unused, metrics=unused)
+    return dispatch.Dispatch(OFFERED, APIS, quotas=unused, metrics=Mock())
 
 
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.LIST_OFFSETS, 7), (ApiKey.FETCH, 12)])
 def test_only_a_large_request_compiles_its_answer_before_it_is_decoded(
     monkeypatch: pytest.MonkeyPatch, key: ApiKey, version: int
 ) -> None:
-    route = dispatch._load(APIS[key], SimpleNamespace())
+    route = dispatch._load(APIS[key], OFFERED)
     done: list[str] = []
-    dispatch._compile_structs.cache_clear()
-    monkeypatch.setattr(dispatch, "compile_structs", lambda _module: done.append("compiled"))
-    monkeypatch.setattr(codec, "prepare", lambda *_: done.append("compiled"))
 
     async def decoded(*_: object) -> None:
         done.append("decoded")
 
+    dispatch._compile_structs.cache_clear()
+    monkeypatch.setattr(dispatch, "compile_structs", lambda _module: done.append("compiled"))
+    monkeypatch.setattr(codec, "prepare", lambda *_: done.append("compiled"))
     monkeypatch.setattr(codec, "decoded_request", decoded)
     monkeypatch.setattr(dispatch, "decode_fetch_request", decoded)
     at_once(route.decode(version, memoryview(bytes(dispatch.DECODED_AT_ONCE_BYTES)), 0, no_pause))
@@ -189,6 +210,6 @@ def test_a_prepared_request_compiles_nothing_more(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(compiled._Source, "compiled", refuse)
     part = ListOffsetsPartitionResponse(partition_index=1)
     response = ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(part,)),))
-    assert codec.encode_response(response, key, version, 1)
+    assert at_once(codec.encoded_response(response, key, version, 1, no_pause))
     with pytest.raises(ProtocolError):
-        codec.decode_request(key, version, bytes(3), 0)
+        at_once(codec.decoded_request(key, version, bytes(3), 0, no_pause))

@@ -85,7 +85,7 @@ class Raft:
 def served(handler: Any, raft: Raft, message: Any, version: int = 18, throttle: Any = None) -> Any:
     ports = SimpleNamespace(
         raft=raft,
-        metadata=MetadataImage(cluster_id=CLUSTER),
+        loader=SimpleNamespace(image=MetadataImage(cluster_id=CLUSTER)),
         quorum=SimpleNamespace(log_start_offset=0),
     )
     context = SimpleNamespace(ports=ports, listener=LISTENER, api_version=version, throttle=throttle)

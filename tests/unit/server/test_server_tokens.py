@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +18,7 @@ from kcli.errors import (
 )
 from kcli.metadata.image import DelegationToken
 from kcli.model.acl import AclOperation, ResourceType
+from kcli.model.pace import at_once
 from kcli.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -91,7 +91,9 @@ def node(tokens: Iterable[DelegationToken] = (), secret: str | None = SECRET) ->
         config=BrokerConfig(texts),
         channel=Channel(),
         clock=SimpleNamespace(now_ms=lambda: 77),
-        metadata=SimpleNamespace(delegation_tokens={each.token_id: each for each in tokens}),
+        loader=SimpleNamespace(
+            image=SimpleNamespace(delegation_tokens={each.token_id: each for each in tokens})
+        ),
     )
 
 
@@ -120,11 +122,7 @@ def context_of(
 
 
 def serve(module: Any, context: Any, request: Any) -> Any:
-    async def awaited() -> Any:
-        answer = module.handle(context, request)
-        return await answer if inspect.isawaitable(answer) else answer
-
-    return asyncio.run(awaited())
+    return asyncio.run(module.handle(context, request))
 
 
 ALICE = Principal("User", "alice")
@@ -175,11 +173,11 @@ def test_a_token_for_another_owner_needs_create_tokens_on_this_user() -> None:
 def test_a_refused_token_names_its_owner_and_requester() -> None:
     context = context_of(node(), ANONYMOUS)
     error = UnsupportedByAuthenticationException()
-    own = create_delegation_token.error_response(context, CreateDelegationTokenRequest(), error)
+    own = at_once(create_delegation_token.error_response(context, CreateDelegationTokenRequest(), error))
     assert own.error_code is ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert (own.principal_type, own.principal_name) == ("User", "ANONYMOUS")
     asked = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="ann")
-    other = create_delegation_token.error_response(context, asked, error)
+    other = at_once(create_delegation_token.error_response(context, asked, error))
     assert (other.principal_name, other.token_requester_principal_name) == ("ann", "ANONYMOUS")
 
 

@@ -12,7 +12,6 @@ from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
-from kcli.runtime.turns import Turn
 from kcli.server.handlers.shared.topic_answers import (
     KINDS_MAX,
     AnswerKind,
@@ -20,7 +19,6 @@ from kcli.server.handlers.shared.topic_answers import (
     TopicAnswers,
     TopicArray,
 )
-from kcli.server.requests.turns import Steps, run_in_turns
 
 KIND = AnswerKind(12, "PLAINTEXT", with_operations=False)
 
@@ -33,19 +31,18 @@ class Asker:
         self.made: list[str] = []
 
     def all(self, image: MetadataImage, kind: AnswerKind = KIND) -> TopicArray:
-        return _now(self._of(image, kind).of_all_topics())
+        return at_once(self._of(image, kind).of_all_topics(no_pause))
 
     def one(self, image: MetadataImage, name: str, kind: AnswerKind = KIND) -> TopicArray:
         topic = image.topics.topic(name)
         assert topic is not None
-        return _now(self._of(image, kind).of_topic(topic))
+        return at_once(self._of(image, kind).of_topic(topic))
 
     def _of(self, image: MetadataImage, kind: AnswerKind) -> KindOfAnswers:
         return KindOfAnswers(self.answers, image, kind, self._make)
 
-    def _make(self, topic: TopicImage) -> Steps[MetadataResponseTopic]:
+    async def _make(self, topic: TopicImage) -> MetadataResponseTopic:
         self.made.append(topic.name)
-        yield
         return MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id)
 
 
@@ -117,8 +114,8 @@ def test_shared_answers_have_the_bytes_of_others(version: int) -> None:
         frame = at_once(codec.encoded_response(response, ApiKey.METADATA, version, 9, no_pause))
         assert isinstance(frame, list), "large shared bytes are a buffer of their own"
         assert b"".join(frame) == plain
-        again = at_once(codec.encoded_response(response, ApiKey.METADATA, version, 9, Turn()))
-        assert isinstance(again, list), "written once, so one turn is enough"
+        again = at_once(codec.encoded_response(response, ApiKey.METADATA, version, 9, no_pause))
+        assert isinstance(again, list)
         assert max(again, key=len) is max(frame, key=len)
 
 
@@ -140,9 +137,3 @@ def changed(image: MetadataImage, name: str) -> MetadataImage:
     assert topic is not None
     by_id = {**image.topics.by_id, topic.topic_id: dataclasses.replace(topic)}
     return dataclasses.replace(image, topics=image.topics.with_partitions(by_id))
-
-
-def _now(steps: Steps[TopicArray]) -> TopicArray:
-    answer = run_in_turns(steps, per_turn=10**9)
-    assert isinstance(answer, tuple)
-    return answer

@@ -8,7 +8,7 @@ from kcli.controller.election import directory_online
 from kcli.errors import ErrorCode
 from kcli.metadata.image import BrokerRegistration, Endpoint, MetadataImage, PartitionImage
 from kcli.model.ids import NO_LEADER
-from kcli.server.handlers.ports import NodeContext
+from kcli.runtime.rng import Rng
 
 
 def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegistration, Endpoint]]:
@@ -21,12 +21,12 @@ def alive_brokers(image: MetadataImage, listener: str) -> list[tuple[BrokerRegis
     return alive
 
 
-def random_alive_broker(context: NodeContext) -> int:
+def random_alive_broker(image: MetadataImage, rng: Rng) -> int:
     """The id of a live broker. Clients use this broker as the controller, because every broker forwards requests to the
     controller (KIP-590). -1 if no broker is alive.
     """
-    alive = [broker.id for broker in context.ports.metadata.brokers.values() if not broker.fenced]
-    return alive[context.ports.rng.randrange(len(alive))] if alive else NO_LEADER
+    alive = [broker.id for broker in image.brokers.values() if not broker.fenced]
+    return alive[rng.randrange(len(alive))] if alive else NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)

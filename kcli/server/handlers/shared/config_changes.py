@@ -6,25 +6,42 @@ groups and client-metrics subscriptions.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
 
+from kcli.config.broker import BrokerConfig
+from kcli.config.dynamic import DynamicConfig
 from kcli.controller.configs import ConfigChange, incremental_values, replacing_values
 from kcli.controller.decision import NO_ERROR, ApiError
 from kcli.errors import InvalidRequestException, KafkaError
 from kcli.model.acl import CLUSTER_NAME, ResourceType
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.java_text import parse_int
+from kcli.runtime.clock import Clock
 from kcli.runtime.threads import LOOKUPS
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared import broker_loggers
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import ALTER_CONFIGS, CLUSTER_ACTION
-from kcli.server.requests.answers import finished
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 from kcli.server.requests.rights import Need
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, run_in_turns
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of a handler that changes configs."""
+
+    channel: ControllerChannel
+    clock: Clock
+    config: BrokerConfig
+    dynamic_config: DynamicConfig
+    loader: MetadataLoader
+
+
+Context = RequestContext[Ports]
 
 
 class Resource(Protocol):
@@ -48,15 +65,17 @@ ResultT = TypeVar("ResultT")
 A = TypeVar("A", bound=Resource)
 
 
-RESOURCES_PER_TURN = 50
-"""Resources, or keys of one resource, that are checked in one iteration of the event loop. A resource takes 5 µs, and
-a key takes 2 µs."""
+CHECK_COST = 20
+"""The cost to check a resource or a key, in microseconds. A resource takes 5 µs, and a key takes 2 µs."""
+CONFIGURATION_COST = 3000
+"""The cost to check the whole configuration of a broker, in microseconds. A request may name the same broker as 1, 01,
+001 and so on, so each check needs a slice of its own."""
 
 
 async def checked(
-    context: NodeContext,
+    context: Context,
     resources: Sequence[A],
-    check: Callable[[A], Steps[None]],
+    check: Callable[[A], Awaitable[None]],
     changes_of: Callable[[A], Iterable[ConfigChange]],
     *,
     replace_all: bool,
@@ -67,18 +86,18 @@ async def checked(
     A controller skips the second check of a forwarded request, because a broker has already made it. If a client sends
     the request to the controller, the controller checks only the new values, as for a broker with its own file.
     """
-    errors = await finished(run_in_turns(_check_resources(resources, check), RESOURCES_PER_TURN))
+    errors = await _check_resources(context, resources, check)
     if context.is_forwarded:
         return errors
-    for place in await finished(run_in_turns(_brokers(resources, errors), REFUSALS_PER_TURN)):
-        resource = resources[place]
+    for place, resource in enumerate(resources):
+        await context.pace(REFUSAL_COST)
+        if resource.resource_type != ConfigResourceType.BROKER or errors[place] is not NO_ERROR:
+            continue
         changes = partial(changes_of, resource)
         try:
             if is_on_controller(context):
                 new = {each.name: each.value for each in changes() if each.value is not None}
-                await finished(
-                    run_in_turns(context.ports.dynamic_config.validate_values(new), RESOURCES_PER_TURN)
-                )
+                await context.ports.dynamic_config.validate_values(new, context.pace)
             else:
                 await _check_broker(context, resource.resource_name, changes, replace_all)
         except KafkaError as error:
@@ -86,59 +105,52 @@ async def checked(
     return errors
 
 
-def _check_resources(resources: Sequence[A], check: Callable[[A], Steps[None]]) -> Steps[list[ApiError]]:
+async def _check_resources(
+    context: Context, resources: Sequence[A], check: Callable[[A], Awaitable[None]]
+) -> list[ApiError]:
     """The result of the check of each resource. If a resource occurs twice, both entries are refused."""
     counts: Counter[tuple[int, str]] = Counter()
     for resource in resources:
+        await context.pace(CHECK_COST)
         counts[resource.resource_type, resource.resource_name] += 1
-        yield
     errors = []
     for resource in resources:
-        yield
+        await context.pace(CHECK_COST)
         try:
             if counts[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequestException("Each resource must appear at most once.")
-            yield from check(resource)
+            await check(resource)
             errors.append(NO_ERROR)
         except KafkaError as error:
             errors.append(ApiError(error.code, error.message))
     return errors
 
 
-def _brokers(resources: Sequence[Resource], errors: Sequence[ApiError]) -> Steps[list[int]]:
-    """The indexes of the resources that are brokers and that have no error so far."""
-    found = []
-    for place, resource in enumerate(resources):
-        if resource.resource_type == ConfigResourceType.BROKER and errors[place] is NO_ERROR:
-            found.append(place)
-        yield
-    return found
-
-
-def merged(
+async def merged(
+    context: Context,
     resources: Sequence[A],
     errors: Sequence[ApiError],
     refused: Callable[[A, ApiError], ResultT],
     decided: Callable[[A], ResultT | None],
-) -> Steps[tuple[ResultT, ...]]:
+) -> tuple[ResultT, ...]:
     """Returns the result of each resource, in the order of the request. If a resource has no error, its result is the
     result of `decided`. Otherwise it is the result of `refused`."""
     results = []
     for resource, error in zip(resources, errors, strict=True):
+        await context.pace(REFUSAL_COST)
         result = decided(resource) if error is NO_ERROR else None
         results.append(refused(resource, error) if result is None else result)
-        yield
     return tuple(results)
 
 
-def passed(resources: Sequence[A], errors: Sequence[ApiError]) -> Steps[tuple[A, ...]]:
+async def passed(context: Context, resources: Sequence[A], errors: Sequence[ApiError]) -> tuple[A, ...]:
     """The resources without an error."""
-    found = []
+    accepted = []
     for resource, error in zip(resources, errors, strict=True):
+        await context.pace(REFUSAL_COST)
         if error is NO_ERROR:
-            found.append(resource)
-        yield
-    return tuple(found)
+            accepted.append(resource)
+    return tuple(accepted)
 
 
 def needed(needs: Mapping[ResourceType, Need], resource: Resource) -> tuple[Need, str]:
@@ -156,7 +168,7 @@ def needed(needs: Mapping[ResourceType, Need], resource: Resource) -> tuple[Need
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 
 
-def require_alter(context: NodeContext, resource: Resource) -> None:
+def require_alter(context: Context, resource: Resource) -> None:
     """Raises KafkaError if the client may not change the configs of the resource."""
     need, name = needed(ALTER_CONFIGS, resource)
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER and is_on_controller(context):
@@ -164,21 +176,21 @@ def require_alter(context: NodeContext, resource: Resource) -> None:
     context.rights.require_on(need, name)
 
 
-def is_on_controller(context: NodeContext) -> bool:
+def is_on_controller(context: Context) -> bool:
     """Whether a controller serves the request: on its own listener, or after a broker has forwarded it."""
     return context.is_forwarded or context.listener in context.ports.config.controller_listener_names
 
 
-def check_keys(configs: Sequence[C], is_null: Callable[[C], bool]) -> Steps[None]:
+async def check_keys(context: Context, configs: Sequence[C], is_null: Callable[[C], bool]) -> None:
     """Raises KafkaError for duplicate keys, and for a null value if the operation needs a value. `is_null` returns True
     for such a value."""
     names = set()
     null_names = []
     for config in configs:
+        await context.pace(CHECK_COST)
         names.add(config.name)
         if is_null(config):
             null_names.append(config.name)
-        yield
     if null_names:
         raise InvalidRequestException(f"Null value not supported for : {', '.join(null_names)}")
     if len(names) < len(configs):
@@ -186,7 +198,7 @@ def check_keys(configs: Sequence[C], is_null: Callable[[C], bool]) -> Steps[None
 
 
 def check_resource(
-    context: NodeContext, resource: Resource, changes: Callable[[], Iterable[ConfigChange]]
+    context: Context, resource: Resource, changes: Callable[[], Iterable[ConfigChange]]
 ) -> None:
     """Raises KafkaError if this server does not change such a resource, or if a log level is invalid."""
     match resource.resource_type:
@@ -194,18 +206,18 @@ def check_resource(
             return
         case ConfigResourceType.BROKER:
             if resource.resource_name and not is_on_controller(context):
-                require_own_id(context, resource.resource_name)
+                require_own_id(context.ports.config, resource.resource_name)
         case ConfigResourceType.BROKER_LOGGER:
-            require_own_id(context, resource.resource_name)
+            require_own_id(context.ports.config, resource.resource_name)
             broker_loggers.check(changes())  # the names of loggers are few, and any other name is refused
         case unknown:
             raise InvalidRequestException(f"Unknown resource type {unknown}")
 
 
-def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> None:
+def require_own_id(config: BrokerConfig, name: str, *, noun: str = "Node") -> None:
     """Raises KafkaError if `name` is not the id of this broker. If `name` is not a number, the error text begins with
     `noun`."""
-    node_id = context.ports.config.node_id
+    node_id = config.node_id
     try:
         named = parse_int(name)
     except ValueError:
@@ -215,29 +227,26 @@ def require_own_id(context: NodeContext, name: str, *, noun: str = "Node") -> No
 
 
 async def _check_broker(
-    context: NodeContext, name: str, changes: Callable[[], Iterable[ConfigChange]], replace_all: bool
+    context: Context, name: str, changes: Callable[[], Iterable[ConfigChange]], replace_all: bool
 ) -> None:
-    """Raises KafkaError if this broker cannot apply the change. Blocks the event loop for up to 3 ms, because the whole
-    configuration is checked.
-    """
+    """Raises KafkaError if this broker cannot apply the change."""
     config = context.ports.dynamic_config
     overrides = await _overrides(context, name, changes, replace_all)
-    preparation = await finished(
-        run_in_turns(config.preparation(overrides, own=bool(name)), REFUSALS_PER_TURN)
-    )
-    # A request may name the same broker as 1, 01, 001 and so on, so other clients have a turn before each check.
-    await (asyncio.sleep(0) if preparation is None else LOOKUPS.run(preparation))
+    preparation = await config.preparation(overrides, context.pace, own=bool(name))
+    if preparation is not None:
+        await LOOKUPS.run(preparation)
+    await context.pace(CONFIGURATION_COST)
     overrides = await _overrides(context, name, changes, replace_all)
-    await finished(run_in_turns(config.validate(overrides, own=bool(name)), RESOURCES_PER_TURN))
+    await config.validate(overrides, context.pace, own=bool(name))
 
 
 async def _overrides(
-    context: NodeContext, name: str, changes: Callable[[], Iterable[ConfigChange]], replace_all: bool
+    context: Context, name: str, changes: Callable[[], Iterable[ConfigChange]], replace_all: bool
 ) -> dict[str, str]:
     """The dynamic configs of the broker, or the defaults of all brokers, as they will be after the change."""
-    image = context.ports.metadata
+    image = context.ports.loader.image
     resource = ConfigResource(ConfigResourceType.BROKER, name)
     new_values = replacing_values if replace_all else incremental_values
-    values = await finished(run_in_turns(new_values(image, resource, changes()), REFUSALS_PER_TURN))
+    values = await new_values(image, resource, changes(), context.pace)
     after = {**image.config(resource), **values}
     return {key: value for key, value in after.items() if value is not None}

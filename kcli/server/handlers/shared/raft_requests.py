@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from kcli.errors import (
@@ -13,8 +14,9 @@ from kcli.errors import (
 )
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.raft.requests import QuorumResponse, RaftRequest, VoterChangeResponse
-from kcli.server.handlers.ports import NodeContext
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import PARTITION
+from kcli.server.quorum.quorum import Quorum
 
 R = TypeVar("R", bound=QuorumResponse)
 
@@ -31,11 +33,19 @@ class _Topic(Protocol):
     def partitions(self) -> Sequence[_Partition]: ...
 
 
-def check_cluster_id(context: NodeContext, cluster_id: str | None) -> None:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of a handler that passes the requests of quorum members to the raft node."""
+
+    loader: MetadataLoader
+    raft: Quorum
+
+
+def check_cluster_id(loader: MetadataLoader, cluster_id: str | None) -> None:
     """Raises InconsistentClusterIdException if the request has another cluster id. A request without a cluster id is
     accepted.
     """
-    own = context.ports.metadata.cluster_id
+    own = loader.image.cluster_id
     if cluster_id not in (None, own):
         raise InconsistentClusterIdException(
             f'The given id "{cluster_id}" doesn\'t match the cluster id "{own}"'
@@ -58,9 +68,9 @@ def names_metadata_log(topics: Sequence[_Topic]) -> bool:
     )
 
 
-async def ask_raft(context: NodeContext, request: RaftRequest, kind: type[R]) -> R:
+async def ask_raft(raft: Quorum, request: RaftRequest, kind: type[R]) -> R:
     """Returns the raft node's response. Raises BrokerNotAvailableException while the node stops."""
-    response = (await context.ports.raft.driver.ask(request)).response
+    response = (await raft.driver.ask(request)).response
     assert isinstance(response, kind)
     return response
 

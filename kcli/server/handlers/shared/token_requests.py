@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
+from kcli.config.broker import BrokerConfig
 from kcli.errors import UnsupportedByAuthenticationException
+from kcli.runtime.clock import Clock
 from kcli.security.principal import ANONYMOUS
-from kcli.server.handlers.ports import NodeContext
+from kcli.server.quorum.channel import ControllerChannel
+from kcli.server.requests.context import RequestContext
 
 
-def check_may_ask(context: NodeContext) -> None:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of a handler that passes a request about tokens to the controller."""
+
+    channel: ControllerChannel
+    clock: Clock
+    config: BrokerConfig
+
+
+class HasConfig(Protocol):
+    @property
+    def config(self) -> BrokerConfig: ...
+
+
+def check_may_ask(context: RequestContext[HasConfig]) -> None:
     """Raises UnsupportedByAuthenticationException if the connection of the client is not safe enough for a token.
 
     A client may ask for a token if it has logged in with SASL, or has a TLS certificate. A client that has logged in
@@ -24,7 +44,7 @@ def check_may_ask(context: NodeContext) -> None:
         raise UnsupportedByAuthenticationException
 
 
-def _protocol(context: NodeContext) -> str:
+def _protocol(context: RequestContext[HasConfig]) -> str:
     config = context.ports.config
     return next(
         (each.security_protocol for each in config.listeners if each.name == context.listener), "PLAINTEXT"

@@ -12,15 +12,18 @@ a new cache for each request that asks for authorized operations.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from kcli.metadata.image import BrokerRegistration, MetadataImage, TopicImage, Topics
+from kcli.model.pace import Pace
 from kcli.protocol.messages.metadata import MetadataResponseTopic
 from kcli.protocol.wire.shared_array import SharedArray
-from kcli.server.requests.turns import Steps
 
 TopicArray = SharedArray[MetadataResponseTopic]
+
+TOPIC_COST = 10
+"""The cost to find or make the answer for a topic, in microseconds. Its partitions have their own cost."""
 
 KINDS_MAX = 4
 """The most kinds of answers in the cache. A few are enough, because the clients of a cluster use few versions and
@@ -77,30 +80,30 @@ class KindOfAnswers:
         answers: TopicAnswers,
         image: MetadataImage,
         kind: AnswerKind,
-        make: Callable[[TopicImage], Steps[MetadataResponseTopic]],
+        make: Callable[[TopicImage], Awaitable[MetadataResponseTopic]],
     ) -> None:
         self._kept = answers.kept(image, kind)
         self._topics = image.topics
         self._make = make
 
-    def of_topic(self, topic: TopicImage) -> Steps[TopicArray]:
+    async def of_topic(self, topic: TopicImage) -> TopicArray:
         """The answer for one topic, as an array of one element."""
         known = self._kept.topics.get(topic.topic_id)
         if known is not None and known[0] is topic:
             return known[1]
-        answer = SharedArray(((yield from self._make(topic)),))
+        answer = SharedArray((await self._make(topic),))
         self._kept.topics[topic.topic_id] = (topic, answer)
         return answer
 
-    def of_all_topics(self) -> Steps[TopicArray]:
-        """The answer for all topics, in the order of their names. Yields after each topic."""
+    async def of_all_topics(self, pace: Pace) -> TopicArray:
+        """The answer for all topics, in the order of their names."""
         known = self._of_all()
         if known is not None:
             return known
         parts = []
         for topic in self._topics:
-            parts.append((yield from self.of_topic(topic)))
-            yield
+            await pace(TOPIC_COST)
+            parts.append(await self.of_topic(topic))
         known = self._of_all()  # another client may have asked meanwhile
         if known is None:
             known = SharedArray.joined(parts)

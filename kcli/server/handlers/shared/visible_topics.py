@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Container, Mapping
 
 from kcli.metadata.image import Topics
+from kcli.model.pace import Pace
 from kcli.server.requests.access import DESCRIBE_TOPIC
 from kcli.server.requests.rights import EVERY_NAME, Rights
-from kcli.server.requests.turns import Steps
 
 NAMES_MAX = 1_000_000
 """The most names that are kept for all clients together. A name takes about 60 bytes. This is without the text of the
@@ -27,23 +27,23 @@ class VisibleTopics:
         self._kept: OrderedDict[object, tuple[Mapping[str, uuid.UUID], Container[str]]] = OrderedDict()
         self._sizes: dict[object, int] = {}
 
-    def of(self, rights: Rights, topics: Topics) -> Steps[Container[str]]:
-        """Returns the names of all topics that the client may describe. Yields after each name that is checked."""
+    async def of(self, rights: Rights, topics: Topics, pace: Pace) -> Container[str]:
+        """Returns the names of all topics that the client may describe."""
         if rights.is_open:
             return EVERY_NAME
         key = rights.kept_key()
-        found = self._kept.get(key) if key is not None else None
-        if found is not None and found[0] is topics.ids:
+        kept = self._kept.get(key) if key is not None else None
+        if kept is not None and kept[0] is topics.ids:
             self._kept.move_to_end(key)
-            return found[1]
-        seen = yield from rights.allowed_steps(DESCRIBE_TOPIC, topics.names, traced=True)
-        # An ACL may have changed between two steps.
+            return kept[1]
+        visible = await rights.checked(DESCRIBE_TOPIC, topics.names, pace, traced=True)
+        # An ACL may have changed between two slices.
         if key is not None and key == rights.kept_key():
-            self._keep(key, topics, seen)
-        return seen
+            self._keep(key, topics, visible)
+        return visible
 
-    def _keep(self, key: object, topics: Topics, seen: Container[str]) -> None:
-        self._kept[key] = (topics.ids, seen)
+    def _keep(self, key: object, topics: Topics, visible: Container[str]) -> None:
+        self._kept[key] = (topics.ids, visible)
         self._kept.move_to_end(key)
         self._sizes[key] = 1 + len(topics.names)
         while sum(self._sizes.values()) > NAMES_MAX and self._kept:
