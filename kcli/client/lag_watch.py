@@ -7,14 +7,14 @@ noticed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from kcli.client.admin.groups import GroupDescription
 from kcli.lag.burrow import Status
-from kcli.lag.group_lag import GroupLag, Member, member_names
+from kcli.lag.group_lag import PARTITION_COST, GroupLag, Member, member_names
 from kcli.lag.partition_lag import PartitionLag, without_end
 from kcli.lag.tracker import LagTracker
-from kcli.model.steps import last_of
+from kcli.model.pace import Pace
 from kcli.model.topic_partition import TopicPartition
 
 FIRST_PATIENCE_MS = 60_000
@@ -22,9 +22,6 @@ FIRST_PATIENCE_MS = 60_000
 offset.flush.interval.ms, the longest usual interval of commits. The time is shorter than in a broker, because a person
 waits for the state.
 """
-
-
-PARTITIONS_PER_STEP = 50
 
 
 class LagWatch:
@@ -35,12 +32,13 @@ class LagWatch:
     def __init__(self, *, windows_max: int = 100_000) -> None:
         self._tracker = LagTracker(first_patience_ms=FIRST_PATIENCE_MS, windows_max=windows_max)
 
-    def look(
+    async def look(
         self,
         group: GroupDescription,
         committed: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
         ages_seconds: Mapping[TopicPartition, float],
+        pace: Pace,
         *,
         now_ms: int,
     ) -> GroupLag:
@@ -49,22 +47,9 @@ class LagWatch:
 
         `ages_seconds` has the known ages of first unread records. `now_ms` is the time of a clock that never goes back.
         """
-        return last_of(self.look_in_steps(group, committed, ends, ages_seconds, now_ms=now_ms))
-
-    def look_in_steps(
-        self,
-        group: GroupDescription,
-        committed: Mapping[TopicPartition, int],
-        ends: Mapping[TopicPartition, int],
-        ages_seconds: Mapping[TopicPartition, float],
-        *,
-        now_ms: int,
-    ) -> Generator[None, None, GroupLag]:
-        """Does the same as `look` in steps of about a millisecond. The generator returns the result."""
-        lag = yield from group_with_members(group)
-        for number, (partition, offset) in enumerate(committed.items()):
-            if number % PARTITIONS_PER_STEP == 0:
-                yield
+        lag = await _with_members(group, pace)
+        for partition, offset in committed.items():
+            await pace(PARTITION_COST)
             if partition not in ends:
                 # An end of an earlier sample would make an unknown lag look known.
                 lag.add_partition(partition, without_end(offset, now_ms, now_ms))
@@ -88,17 +73,14 @@ class LagWatch:
         self._tracker.forget([key for key in self._tracker.keys if key[0] in gone], ())
 
 
-def group_with_members(group: GroupDescription) -> Generator[None, None, GroupLag]:
-    """Makes the `GroupLag` of a group, with its members but without partitions. Yields after some partitions of the
-    members. The generator returns the result."""
+async def _with_members(group: GroupDescription, pace: Pace) -> GroupLag:
+    """Makes the `GroupLag` of a group, with its members but without partitions."""
     lag = GroupLag(group.group_id, group.state, group.protocol, group.assignor)
     members = [
         Member(each.member_id, each.client_id, each.host, tuple(each.assignment)) for each in group.members
     ]
     for member, name in zip(members, member_names(members), strict=True):
-        for number, _ in enumerate(lag.add_member(member, name)):
-            if number % PARTITIONS_PER_STEP == 0:
-                yield
+        await lag.add_member(member, name, pace)
     return lag
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kcli.lag.burrow import Status
 from kcli.lag.partition_lag import PartitionLag, Reader
 from kcli.lag.sentences import explain, explain_group
+from kcli.model.pace import Pace
 from kcli.model.topic_partition import TopicPartition
+
+PARTITION_COST = 20
+"""The cost to handle a partition of a group or of a member, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +70,20 @@ class GroupLag:
     readers: dict[TopicPartition, Reader] = field(default_factory=dict)
     topics: dict[str, TopicSums] = field(default_factory=dict)
 
-    def add_member(self, member: Member, name: str) -> Generator[None, None, None]:
-        """Adds a member. `name` is the name for sentences (see `member_names`). Yields after each partition."""
+    async def add_member(self, member: Member, name: str, pace: Pace) -> None:
+        """Adds a member. `name` is the name for sentences (see `member_names`)."""
         self.members += 1
         self.idle_members += not member.assignment
         reader = Reader(name, member.host)
         topics = set()
         for partition in member.assignment:
+            await pace(PARTITION_COST)
             self.readers[partition] = reader
             sums = self._sums(partition.topic)
             sums.assigned_partitions += 1
             if partition.topic not in topics:
                 topics.add(partition.topic)
                 sums.members += 1
-            yield
 
     def add_partition(self, partition: TopicPartition, found: PartitionLag) -> None:
         """Adds a partition for which the group has committed an offset."""

@@ -22,6 +22,7 @@ from kcli.lag.group_lag import GroupLag
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
+from kcli.runtime.turns import Turn
 
 SAMPLE_SECONDS = 3.0
 """The time for which the sample on a group's page is reused."""
@@ -359,14 +360,7 @@ async def _look(
         partition: each.offset for partition, each in offsets.items() if isinstance(each, CommittedOffset)
     }
     now_ms = time.monotonic_ns() // 1_000_000
-    steps = memory.watch.look_in_steps(group, committed, ends, ages, now_ms=now_ms)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: GroupLag = end.value
-            return found
-        await asyncio.sleep(0)
+    return await memory.watch.look(group, committed, ends, ages, Turn(), now_ms=now_ms)
 
 
 async def ends_of(

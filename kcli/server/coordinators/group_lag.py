@@ -33,17 +33,17 @@ from kcli.lag.partition_lag import without_end
 from kcli.lag.tracker import LagTracker
 from kcli.metadata.image import MetadataImage
 from kcli.model.ids import NO_LEADER, Offset
+from kcli.model.pace import Pace
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import HEADER_SIZE, read_header
 from kcli.protocol.messages.list_groups import ListedGroup
 from kcli.runtime import log_text
 from kcli.runtime.threads import READS
+from kcli.runtime.turns import Turn
 from kcli.server.coordinators.groups import GroupCoordinator, GroupRunner
 from kcli.server.coordinators.lag_members import Allowance, read_members, short
 from kcli.server.coordinators.remote_ends import RemoteEnds
 from kcli.server.partitions.replicas import Replicas
-from kcli.server.requests.answers import finished
-from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.log import PartitionLog
 
 _log = logging.getLogger("kcli.server.GroupLag")
@@ -56,9 +56,8 @@ FIRST_PATIENCE_MS = 300_000
 """If only one commit of a partition is known, its lag status stays OK for this time. The value is the default of
 max.poll.interval.ms, after which a silent member leaves its group. After a fail-over, only one commit of each partition
 is known."""
-STEPS_PER_TURN = 50
-"""The number of partitions, groups or members that are handled in one iteration of the event loop. A partition takes
-about 20 µs."""
+STEP_COST = 20
+"""The cost to handle a partition, a group or a member, in microseconds."""
 
 READS_PER_SAMPLE = 200
 """The most records whose timestamps are read after one sample. A read occupies a thread for 0.1 ms if the disk is
@@ -170,29 +169,28 @@ class GroupLagSampler:
         """Takes a sample and replaces the report."""
         groups: list[_Group] = []
         image, self._failures = self._image(), 0
-        skipped = await finished(run_in_turns(self._read_groups(groups, image), STEPS_PER_TURN))
-        wanted, found, by_leader = await finished(
-            run_in_turns(self._local_ends(groups, image), STEPS_PER_TURN)
-        )
+        pace = Turn()
+        skipped = await self._read_groups(groups, image, pace)
+        wanted, found, by_leader = await self._local_ends(groups, image, pace)
         now_ms = self._groups.shards.now_ms()
         if by_leader:
             found |= await self._remote.ends(by_leader)
         report = LagReport(now_ms, unknown_ends=len(wanted) - len(found), skipped_groups=skipped)
-        await finished(run_in_turns(self._judge(groups, found, report, image), STEPS_PER_TURN))
+        await self._judge(groups, found, report, image, pace)
         self.report = report
-        await self._read_arrivals(report)
+        await self._read_arrivals(report, pace)
         self._samples += 1
         if self._samples % SAMPLES_PER_CLEANING == 0:
-            await finished(run_in_turns(self._forget(groups, wanted), STEPS_PER_TURN))
+            await self._forget(groups, wanted, pace)
 
     # The groups and their offsets
 
-    def _read_groups(self, groups: list[_Group], image: MetadataImage) -> Steps[int]:
+    async def _read_groups(self, groups: list[_Group], image: MetadataImage, pace: Pace) -> int:
         """Adds the groups of consumers to `groups`. Returns the number of groups that were left out."""
         skipped = 0
         for runner in self._groups.shards.loaded():
             for listed in runner.look(lambda shard, _: shard.list_groups()):
-                yield
+                await pace(STEP_COST)
                 group_id = listed.group_id
                 if str(listed.group_type).lower() not in _CONSUMER_TYPES:
                     continue
@@ -201,7 +199,7 @@ class GroupLagSampler:
                     continue
                 try:
                     group = _Group(runner, listed, runner.look(partial(_commit_count, group_id)))
-                    yield from _read_offsets(group, image)
+                    await _read_offsets(group, image, pace)
                 except Exception:
                     skipped += 1
                     self._group_failed(group_id)
@@ -217,7 +215,7 @@ class GroupLagSampler:
 
     # End offsets
 
-    def _local_ends(self, groups: list[_Group], image: MetadataImage) -> Steps[_Ends]:
+    async def _local_ends(self, groups: list[_Group], image: MetadataImage, pace: Pace) -> _Ends:
         """Returns the partitions of the groups, the end offsets that this broker knows, and the other partitions by
         leader."""
         wanted: set[TopicPartition] = set()
@@ -225,7 +223,7 @@ class GroupLagSampler:
         elsewhere: dict[int, list[TopicPartition]] = {}
         for group in groups:
             for partition, _, _ in group.commits():
-                yield
+                await pace(STEP_COST)
                 if partition in wanted:
                     continue
                 wanted.add(partition)
@@ -252,41 +250,47 @@ class GroupLagSampler:
 
     # The verdicts
 
-    def _judge(
-        self, groups: list[_Group], ends: dict[TopicPartition, int], report: LagReport, image: MetadataImage
-    ) -> Steps[None]:
+    async def _judge(
+        self,
+        groups: list[_Group],
+        ends: dict[TopicPartition, int],
+        report: LagReport,
+        image: MetadataImage,
+        pace: Pace,
+    ) -> None:
         for partition, end in ends.items():
+            await pace(STEP_COST)
             self._tracker.see_end(partition, report.sampled_ms, end)
-            yield
         allowance = Allowance()
         for group in groups:
+            await pace(STEP_COST)
             try:
-                lag = yield from self._judged(group, ends, report, image, allowance)
+                lag = await self._judged(group, ends, report, image, allowance, pace)
             except Exception:
                 report.skipped_groups += 1
                 self._group_failed(group.listed.group_id)
             else:
                 report.groups.append(lag)
-            yield
 
-    def _judged(
+    async def _judged(
         self,
         group: _Group,
         ends: dict[TopicPartition, int],
         report: LagReport,
         image: MetadataImage,
         allowance: Allowance,
-    ) -> Steps[GroupLag]:
+        pace: Pace,
+    ) -> GroupLag:
         tracker, now_ms = self._tracker, report.sampled_ms
         listed = group.listed
         lag = GroupLag(listed.group_id, listed.group_state, short(listed.protocol_type))
         lag.commits = group.commit_count
-        lag.protocol, members = yield from read_members(group.runner, listed, image, allowance)
+        lag.protocol, members = await read_members(group.runner, listed, image, allowance, pace)
         for member, name in zip(members, member_names(members), strict=True):
-            yield
-            yield from lag.add_member(member, name)
+            await pace(STEP_COST)
+            await lag.add_member(member, name, pace)
         for partition, offset, time_ms in group.commits():
-            yield
+            await pace(STEP_COST)
             if partition not in ends:
                 # The commit is added to the window when the end is known, because the window needs the lag.
                 lag.add_partition(partition, without_end(offset, time_ms, now_ms))
@@ -301,49 +305,49 @@ class GroupLagSampler:
 
     # The arrival of records that are older than the history
 
-    async def _read_arrivals(self, report: LagReport) -> None:
+    async def _read_arrivals(self, report: LagReport, pace: Pace) -> None:
         """Reads the timestamp of the first unread record in each partition in which this record is older than the
         history.
         """
-        wanted: list[tuple[TopicPartition, int, PartitionLog]] = []
-        await finished(run_in_turns(self._unknown_arrivals(report, wanted), STEPS_PER_TURN))
-        for partition, offset, log in wanted:
+        for partition, offset, log in await self._unknown_arrivals(report, pace):
             time_ms = await _timestamp_ms(log, Offset(offset))
             self._read_below[partition] = offset
             if time_ms is not None:
                 self._tracker.see_arrival(partition, offset, time_ms)
 
-    def _unknown_arrivals(
-        self, report: LagReport, wanted: list[tuple[TopicPartition, int, PartitionLog]]
-    ) -> Steps[None]:
+    async def _unknown_arrivals(
+        self, report: LagReport, pace: Pace
+    ) -> list[tuple[TopicPartition, int, PartitionLog]]:
+        wanted: list[tuple[TopicPartition, int, PartitionLog]] = []
         lowest: dict[TopicPartition, int] = {}
         for group in report.groups:
             for partition, found in group.partitions.items():
+                await pace(STEP_COST)
                 if found.is_at_least:
                     lowest[partition] = min(found.committed, lowest.get(partition, found.committed))
-                yield
         for partition, offset in lowest.items():
+            await pace(STEP_COST)
             leader = self._replicas.find(*partition)
             is_new = offset < self._read_below.get(partition, offset + 1)
             if leader is not None and is_new and len(wanted) < READS_PER_SAMPLE:
                 wanted.append((partition, offset, leader.log))
-            yield
+        return wanted
 
-    def _forget(self, groups: list[_Group], wanted: set[TopicPartition]) -> Steps[None]:
+    async def _forget(self, groups: list[_Group], wanted: set[TopicPartition], pace: Pace) -> None:
         """Drops the windows of groups and partitions whose committed offsets are no longer on this broker, for example
         because another broker coordinates the group.
         """
         present = set()
         for group in groups:
             for partition, _, _ in group.commits():
+                await pace(STEP_COST)
                 present.add((group.listed.group_id, partition))
-                yield
-        gone = yield from _absent(self._tracker.keys, present)
-        gone_partitions = yield from _absent(self._tracker.partitions, wanted)
+        gone = await _absent(self._tracker.keys, present, pace)
+        gone_partitions = await _absent(self._tracker.partitions, wanted, pace)
         self._tracker.forget(gone, gone_partitions)
         for partition in gone_partitions:
+            await pace(STEP_COST)
             self._read_below.pop(partition, None)
-            yield
 
 
 def _leader(image: MetadataImage, partition: TopicPartition) -> int:
@@ -367,12 +371,12 @@ def _commit_count(group_id: str, shard: GroupShard, _now_ms: int) -> int:
     return shard.commit_count(group_id)
 
 
-def _read_offsets(group: _Group, image: MetadataImage) -> Steps[None]:
+async def _read_offsets(group: _Group, image: MetadataImage, pace: Pace) -> None:
     """Adds the committed offsets of existing partitions. A negative offset means that no offset is committed, as in
     Kafka's admin client."""
     group_id = group.listed.group_id
     for topic in group.runner.look(lambda shard, _: shard.topics_with_offsets(group_id)):
-        yield
+        await pace(STEP_COST)
         existing = image.topics.topic(topic)
         if existing is not None:
             rows = group.runner.look(partial(_commits_of, group_id, topic))
@@ -384,10 +388,10 @@ def _commits_of(group_id: str, topic: str, shard: GroupShard, _now_ms: int) -> l
     return shard.commits_of(group_id, topic)
 
 
-def _absent(keys: Iterable[_K], present: Container[_K]) -> Steps[list[_K]]:
+async def _absent(keys: Iterable[_K], present: Container[_K], pace: Pace) -> list[_K]:
     gone = []
     for key in list(keys):
+        await pace(STEP_COST)
         if key not in present:
             gone.append(key)
-        yield
     return gone

@@ -6,7 +6,7 @@ the bytes and the partitions that a sample reads are limited, and only existing 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Generator, Iterable
 from dataclasses import dataclass
 
 from kcli.coordinator.group.classic.requests import DESCRIBE_CLASSIC_GROUP
@@ -14,16 +14,17 @@ from kcli.coordinator.group.consumer.requests import DESCRIBE_CONSUMER_GROUP
 from kcli.coordinator.group.consumer.state.record import CONSUMER_NAME
 from kcli.coordinator.group.requests import Describe
 from kcli.errors import CorruptRecordError, ErrorCode
-from kcli.lag.group_lag import Member
+from kcli.lag.group_lag import PARTITION_COST, Member
 from kcli.lag.tracker import WINDOWS_MAX
 from kcli.metadata.image import MetadataImage
+from kcli.model.pace import Pace
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.messages.consumer_group_describe import DescribedGroup
 from kcli.protocol.messages.consumer_group_describe import Member as DescribedConsumer
 from kcli.protocol.messages.describe_groups import DescribedGroupMember
 from kcli.protocol.messages.list_groups import ListedGroup
 from kcli.protocol.records.consumer_protocol import EMBEDDED_MAX_BYTES, assigned_topics
 from kcli.server.coordinators.groups import GroupRunner
-from kcli.server.requests.turns import Steps
 
 FREE_BYTES = 2_048
 """If all assignments of a group are at most this long, they are always read. Few groups have longer ones."""
@@ -62,14 +63,14 @@ class Allowance:
         return True
 
 
-def read_members(
-    runner: GroupRunner, listed: ListedGroup, image: MetadataImage, allowance: Allowance
-) -> Steps[tuple[str, list[Member]]]:
+async def read_members(
+    runner: GroupRunner, listed: ListedGroup, image: MetadataImage, allowance: Allowance, pace: Pace
+) -> tuple[str, list[Member]]:
     """Returns the assignor and the members of a group. Returns no members if the group was deleted meanwhile."""
     if listed.group_type == CONSUMER_NAME:
-        protocol, members = yield from _consumer_members(runner, listed.group_id, allowance)
+        protocol, members = await _consumer_members(runner, listed.group_id, allowance, pace)
     else:
-        protocol, members = yield from _classic_members(runner, listed.group_id, image, allowance)
+        protocol, members = await _classic_members(runner, listed.group_id, image, allowance, pace)
     return short(protocol), members
 
 
@@ -78,33 +79,33 @@ def short(text: str) -> str:
     return text[:TEXT_MAX_CHARS]
 
 
-def _classic_members(
-    runner: GroupRunner, group_id: str, image: MetadataImage, allowance: Allowance
-) -> Steps[tuple[str, list[Member]]]:
+async def _classic_members(
+    runner: GroupRunner, group_id: str, image: MetadataImage, allowance: Allowance, pace: Pace
+) -> tuple[str, list[Member]]:
     described = runner.look(
         lambda shard, now_ms: shard.ask(DESCRIBE_CLASSIC_GROUP, Describe(group_id, _DESCRIBE_VERSION), now_ms)
     )
     is_read = allowance.covers(each.member_assignment for each in described.members)
     members = []
     for each in described.members:
+        await pace(PARTITION_COST)
         assigned: tuple[TopicPartition, ...] = ()
         if is_read:
-            assigned = yield from _assigned(each.member_assignment, image, allowance)
+            assigned = await _assigned(each.member_assignment, image, allowance, pace)
         members.append(_member(each, assigned))
-        yield
     return described.protocol_data, members
 
 
-def _assigned(
-    embedded: bytes, image: MetadataImage, allowance: Allowance
-) -> Steps[tuple[TopicPartition, ...]]:
+async def _assigned(
+    embedded: bytes, image: MetadataImage, allowance: Allowance, pace: Pace
+) -> tuple[TopicPartition, ...]:
     """Returns the existing partitions of an assignment. The members of other groups, such as Connect, have no
     partitions, because their bytes are no assignment.
     """
     found: dict[TopicPartition, None] = {}
     try:
         for topic in assigned_topics(embedded):
-            yield
+            await pace(PARTITION_COST)
             existing = image.topics.topic(topic.topic)
             if existing is not None:
                 for number in topic.partitions:
@@ -122,27 +123,38 @@ def _allowed(partitions: Collection[TopicPartition], allowance: Allowance) -> tu
     return tuple(partitions)
 
 
-def _consumer_members(
-    runner: GroupRunner, group_id: str, allowance: Allowance
-) -> Steps[tuple[str, list[Member]]]:
+async def _consumer_members(
+    runner: GroupRunner, group_id: str, allowance: Allowance, pace: Pace
+) -> tuple[str, list[Member]]:
     steps = runner.look(
         lambda shard, now_ms: shard.ask(
             DESCRIBE_CONSUMER_GROUP, Describe(group_id, _CONSUMER_DESCRIBE_VERSION), now_ms
         )
     )
-    described = yield from steps
+    described = await _result(steps, pace)
     if described.error_code is not ErrorCode.NONE:
         return "", []
     members = []
     for each in described.members:
+        await pace(PARTITION_COST)
         assigned = [
             TopicPartition(topic.topic_name, number)
             for topic in each.assignment.topic_partitions
             for number in topic.partitions
         ]
         members.append(_member(each, _allowed(assigned, allowance)))
-        yield
     return described.assignor_name, members
+
+
+async def _result(steps: Generator[None, None, DescribedGroup], pace: Pace) -> DescribedGroup:
+    """Returns the result of a description that the shard makes in steps."""
+    while True:
+        await pace(PARTITION_COST)
+        try:
+            next(steps)
+        except StopIteration as end:
+            described: DescribedGroup = end.value
+            return described
 
 
 def _member(

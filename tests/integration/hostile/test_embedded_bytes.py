@@ -24,6 +24,7 @@ from kcli.protocol.records.consumer_protocol import (
     TopicPartitions,
     encode_assignment,
 )
+from kcli.runtime.turns import TURN_COST_MAX
 from kcli.server.coordinators import group_lag, lag_members
 from kcli.server.coordinators.group_lag import GROUP_ID_MAX_CHARS, GroupLagSampler
 from rigs import groups
@@ -132,7 +133,7 @@ async def test_long_assignments_are_read_in_slices_and_within_an_allowance(
         with TurnCounter() as counter:
             found = await sampled(speaker)
         assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
-        assert counter.turns > 3 * EMBEDDED_MAX_BYTES / 13 / group_lag.STEPS_PER_TURN * 0.9
+        assert counter.turns > 3 * EMBEDDED_MAX_BYTES / 13 * group_lag.STEP_COST / TURN_COST_MAX * 0.9
         assert len(found) == 9
         assert sum(group.topics["t"].assigned_partitions for group in found.values() if group.topics) == 3
 

@@ -7,6 +7,7 @@ from kcli.client.client import Node
 from kcli.client.lag_watch import FIRST_PATIENCE_MS, LagWatch, is_known
 from kcli.lag.burrow import Status
 from kcli.lag.group_lag import GroupLag
+from kcli.model.pace import at_once, no_pause
 from kcli.model.topic_partition import TopicPartition
 
 PARTITION = TopicPartition("orders", 3)
@@ -30,6 +31,17 @@ def member(member_id: str, client_id: str, *assignment: TopicPartition) -> Group
     )
 
 
+def looked(
+    watch: LagWatch,
+    described: GroupDescription,
+    committed: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+    ages_s: dict[TopicPartition, float],
+    now_ms: int,
+) -> GroupLag:
+    return at_once(watch.look(described, committed, ends, ages_s, no_pause, now_ms=now_ms))
+
+
 class Story:
     """A group with one partition that is looked at each 2 s."""
 
@@ -41,7 +53,7 @@ class Story:
         self.now_ms += 2000
         described = group(member("c-2-7f", "c-2", PARTITION))
         ages = {PARTITION: age_s} if end > offset else {}
-        return self.watch.look(described, {PARTITION: offset}, {PARTITION: end}, ages, now_ms=self.now_ms)
+        return looked(self.watch, described, {PARTITION: offset}, {PARTITION: end}, ages, self.now_ms)
 
 
 def test_the_first_look_knows_no_state_of_a_group_with_lag() -> None:
@@ -94,7 +106,7 @@ def test_a_group_that_gains_has_a_time_to_catch_up() -> None:
 def test_members_with_the_same_client_id_have_their_member_ids() -> None:
     other = TopicPartition("orders", 4)
     described = group(member("a-1", "a", PARTITION), member("a-2", "a", other), member("b-1", "b"))
-    found = LagWatch().look(described, {PARTITION: 1, other: 1}, {}, {}, now_ms=0)
+    found = looked(LagWatch(), described, {PARTITION: 1, other: 1}, {}, {}, 0)
     assert {each: reader.name for each, reader in found.readers.items()} == {PARTITION: "a-1", other: "a-2"}
     assert (found.members, found.idle_members) == (3, 1)
     assert (found.topics["orders"].members, found.topics["orders"].assigned_partitions) == (2, 2)
@@ -112,6 +124,6 @@ def test_a_lag_is_unknown_as_soon_as_the_end_of_the_partition_is_unknown() -> No
     story = Story()
     story.look(10, 50)
     described = group(member("c-2-7f", "c-2", PARTITION))
-    found = story.watch.look(described, {PARTITION: 10}, {}, {}, now_ms=story.now_ms + 2000)
+    found = looked(story.watch, described, {PARTITION: 10}, {}, {}, story.now_ms + 2000)
     assert found.partitions[PARTITION].lag is None
     assert (found.is_unknown, found.unknown_partitions) == (True, 1)

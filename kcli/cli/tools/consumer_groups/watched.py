@@ -21,6 +21,7 @@ from kcli.client.lag_watch import LagWatch, is_known
 from kcli.lag.burrow import Status
 from kcli.lag.group_lag import GroupLag
 from kcli.lag.sentences import duration
+from kcli.model.pace import at_once, no_pause
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.log_text import one_line
 
@@ -95,7 +96,7 @@ class Watched(Tables):
                 ends[partition] = row.log_end_offset
             if row.lag_seconds is not None and row.lag:
                 ages[partition] = row.lag_seconds
-        return self._watch.look(group, committed, ends, ages, now_ms=self._now_ms())
+        return at_once(self._watch.look(group, committed, ends, ages, no_pause, now_ms=self._now_ms()))
 
 
 def _explain(output: Output, watched: Sequence[WatchedRow]) -> None:
