@@ -29,8 +29,6 @@ from kcli.security.principal import ANONYMOUS_SESSION, Principal, Session
 from kcli.server.logins.failed_logins import FailedLogins
 from kcli.server.logins.login import Login, LoginSettings, user_principal
 from kcli.server.network.login_counts import LoginCounts
-from kcli.server.network.phase import LoginStep
-from kcli.server.requests.answers import finished
 
 SHA_256 = scram.MECHANISMS["SCRAM-SHA-256"]
 USERS = scram.ScramUsers(lambda _name, _mechanism: None, secret=b"x")
@@ -168,10 +166,9 @@ def login(old: Session | None = None, failures: FailedLogins | None = None) -> L
 
 async def answer(phase: Login, frame: bytes) -> str:
     try:
-        step = await finished(phase.receive(frame))
+        step = await phase.receive(frame)
     except ProtocolError:
         return "closed"
-    assert isinstance(step, LoginStep)
     if step.session is not None:
         assert step.session.principal == Principal("User", "alice")
         return "session"

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import cast
@@ -56,7 +56,6 @@ from kcli.server.logins.login_threads import LoginThreads
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.phase import LoginStep
 from kcli.server.network.waiting import Answer, Waiting, answered
-from kcli.server.requests.answers import finished
 from kcli.server.requests.dispatch import CODEC
 
 _log = logging.getLogger("kcli.server.Authentication")
@@ -158,56 +157,49 @@ class Login:
             return None
         return Login(self._settings, self._connection, old=self._connection.session, again_at=now)
 
-    def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+    async def receive(self, frame: bytes) -> LoginStep:
         # If handling the frame fails, the state stays ENDED.
         state, self._state = self._state, _State.ENDED
         match state:
             case _State.INITIAL:
                 try:
-                    return self._begin(frame, may_ask_versions=True)
+                    return await self._begin(frame, may_ask_versions=True)
                 except ProtocolError as error:
                     raise ProtocolError(f"{NOT_A_LOGIN} ({error})") from error
             case _State.VERSIONS | _State.HANDSHAKE:
-                return self._begin(frame, may_ask_versions=state is _State.VERSIONS)
+                return await self._begin(frame, may_ask_versions=state is _State.VERSIONS)
             case _State.AUTHENTICATE:
-                return self._authenticate(frame)
+                return await self._authenticate(frame)
             case _State.RAW:
-                return self._token(frame)
+                return await self._token(frame)
             case _State.ENDED:
                 raise ProtocolError("the login has ended")
 
     # Before the mechanism is known.
 
-    def _begin(self, frame: bytes, *, may_ask_versions: bool) -> LoginStep | Awaitable[LoginStep]:
+    async def _begin(self, frame: bytes, *, may_ask_versions: bool) -> LoginStep:
         request = _Request.of(frame)
         if request.key == ApiKey.API_VERSIONS and may_ask_versions:
-            return self._versions(frame)
+            return await self._versions(frame)
         if request.key != ApiKey.SASL_HANDSHAKE:
             raise ProtocolError(f"Unexpected Kafka request of type {request.name} during SASL handshake.")
-        return self._handshake(request)
+        return await self._handshake(request)
 
-    def _versions(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
-        answer = self._settings.serve_versions(self._connection, memoryview(frame))
-        if isinstance(answer, Waiting):
-            return self._versions_later(answer)
-        return self._versions_answered(_joined(answer))
-
-    async def _versions_later(self, answer: Waiting) -> LoginStep:
-        return self._versions_answered(_joined(await answered(answer)))
-
-    def _versions_answered(self, answer: bytes) -> LoginStep:
+    async def _versions(self, frame: bytes) -> LoginStep:
+        serving = self._settings.serve_versions(self._connection, memoryview(frame))
+        answer = _joined(await answered(serving))
         (code,) = INT16.unpack_from(answer, _ERROR_CODE_AT)
         self._state = _State.HANDSHAKE if code == ErrorCode.NONE else _State.VERSIONS
         return LoginStep(answer)
 
-    def _handshake(self, request: _Request) -> LoginStep | Awaitable[LoginStep]:
+    async def _handshake(self, request: _Request) -> LoginStep:
         wanted = cast(SaslHandshakeRequest, request.decode()).mechanism
         enabled = tuple(self._settings.mechanisms)
         mechanism = self._settings.mechanisms.get(wanted)
         if mechanism is None:
             error = UnsupportedSaslMechanismException(f"Unsupported SASL mechanism {wanted[:100]!r}")
             response = SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
-            return self._failed(error, request.encode(response))
+            return await self._failed(error, request.encode(response))
         self._mechanism = wanted
         self._state = self._exchanging = _State.AUTHENTICATE if request.version >= 1 else _State.RAW
         self._exchange = mechanism.begin()
@@ -215,49 +207,40 @@ class Login:
 
     # The exchange of tokens.
 
-    def _authenticate(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+    async def _authenticate(self, frame: bytes) -> LoginStep:
         request = _Request.of(frame)
         if request.key != ApiKey.SASL_AUTHENTICATE:
-            return self._refuse(request)
+            return await self._refuse(request)
         self._answers = _WrappedAnswers(request)
-        return self._token(cast(SaslAuthenticateRequest, request.decode()).auth_bytes)
+        return await self._token(cast(SaslAuthenticateRequest, request.decode()).auth_bytes)
 
-    def _token(self, token: bytes) -> LoginStep | Awaitable[LoginStep]:
+    async def _token(self, token: bytes) -> LoginStep:
         if self._old is not None and self._old.mechanism != self._mechanism:
             raise ProtocolError(
                 f"a client must keep its mechanism {self._old.mechanism} when it logs in again, "
                 f"found {self._mechanism}"
             )
-        if self._old is not None:  # this client has logged in before, so it does not wait for other logins
-            return self._step(token)
-        wait = self._settings.failures.wait_seconds(self._connection.peer_host, self._now())
-        return self._step_later(token, wait) if wait > 0 else self._step(token)
-
-    async def _step_later(self, token: bytes, seconds: float) -> LoginStep:
-        if seconds == float("inf"):
-            raise ProtocolError(f"too many failed logins from {self._connection.peer_host}")
-        await asyncio.sleep(seconds)
-        return await finished(self._step(token))
-
-    def _step(self, token: bytes) -> LoginStep | Awaitable[LoginStep]:
+        if self._old is None:  # a client that has logged in before does not wait for other logins
+            await self._wait_after_failures()
         assert self._exchange is not None, "the handshake has begun it"
         try:
             outcome = self._exchange.step(token)
             if isinstance(outcome, InThread):
-                return self._step_in_thread(outcome)
+                threads = self._settings.threads
+                outcome = outcome.work() if threads is None else await threads.run(outcome.work)
             return self._went_on(outcome)
         except Exception as error:
-            return self._failed_with(error)
+            return await self._failed_with(error)
 
-    async def _step_in_thread(self, step: InThread) -> LoginStep:
-        try:
-            threads = self._settings.threads
-            result = self._went_on(step.work() if threads is None else await threads.run(step.work))
-        except Exception as error:
-            result = self._failed_with(error)
-        return await finished(result)
+    async def _wait_after_failures(self) -> None:
+        """Delays the login if logins from the same host have failed. Raises ProtocolError if too many have failed."""
+        seconds = self._settings.failures.wait_seconds(self._connection.peer_host, self._now())
+        if seconds == float("inf"):
+            raise ProtocolError(f"too many failed logins from {self._connection.peer_host}")
+        if seconds > 0:
+            await asyncio.sleep(seconds)
 
-    def _went_on(self, outcome: Outcome) -> LoginStep | Awaitable[LoginStep]:
+    def _went_on(self, outcome: Outcome) -> LoginStep:
         if isinstance(outcome, Challenge):
             self._state = self._exchanging
             return LoginStep(self._answers.token(outcome.token, 0))
@@ -307,28 +290,29 @@ class Login:
             f"Unexpected Kafka request of type {request.name} during SASL authentication."
         )
         answer = await answered(self._settings.refuse(self._connection, request.frame, error))
-        return await finished(self._failed(error, None if answer is None else _joined(answer)))
+        return await self._failed(error, None if answer is None else _joined(answer))
 
-    def _failed_with(self, error: Exception) -> LoginStep | Awaitable[LoginStep]:
+    async def _failed_with(self, error: Exception) -> LoginStep:
         if isinstance(error, LoginInterrupted):
             raise ProtocolError(f"the login is interrupted: {error}") from error
         if isinstance(error, SaslAuthenticationException):
-            return self._failed(error, self._answers.refusal(error), _reason(error.message, error.__cause__))
+            reason = _reason(error.message, error.__cause__)
+            return await self._failed(error, self._answers.refusal(error), reason)
         when = "authentication" if self._old is None else "re-authentication"
         shown = SaslAuthenticationException(
             f"Authentication failed during {when} due to invalid credentials with SASL mechanism "
             f"{self._mechanism}"
         )
         defect = None if isinstance(error, LoginRefused) else error
-        return self._failed(shown, self._answers.refusal(shown), _reason(shown.message, error), defect)
+        return await self._failed(shown, self._answers.refusal(shown), _reason(shown.message, error), defect)
 
-    def _failed(
+    async def _failed(
         self,
         error: KafkaError,
         answer: bytes | None,
         reason: str | None = None,
         defect: Exception | None = None,
-    ) -> LoginStep | Awaitable[LoginStep]:
+    ) -> LoginStep:
         connection = self._connection
         if self._old is None:
             connection.logins.failed += 1
@@ -337,9 +321,9 @@ class Login:
         self._settings.failures.failed(
             connection.peer_host, self._now(), connection.listener, reason or error.message, defect
         )
-        step = LoginStep(answer, closes=True)
-        delay = self._settings.failure_delay_seconds
-        return _delayed(step, delay) if delay > 0 else step
+        if self._settings.failure_delay_seconds > 0:
+            await asyncio.sleep(self._settings.failure_delay_seconds)
+        return LoginStep(answer, closes=True)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -426,11 +410,6 @@ def _reason(message: str, cause: BaseException | None) -> str:
     if cause is None:
         return message
     return f"{message}: {cause if isinstance(cause, LoginRefused) else type(cause).__name__}"
-
-
-async def _delayed(step: LoginStep, seconds: float) -> LoginStep:
-    await asyncio.sleep(seconds)
-    return step
 
 
 def _joined(answer: object) -> bytes:

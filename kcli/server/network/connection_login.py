@@ -10,14 +10,15 @@ connection would refer to each other, so the memory of a lost connection would n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from kcli.errors import ProtocolError
+from kcli.runtime.turns import continued
 from kcli.security.principal import Session
 from kcli.server.network.login_counts import LoginCounts
-from kcli.server.network.phase import LoginStep, Phase
+from kcli.server.network.phase import Phase
 from kcli.server.network.waiting import Answer, Waiting
 
 _HANDSHAKE_KEY = b"\x00\x11"
@@ -91,19 +92,33 @@ def serve_until_expiry(connection: LoggingIn, frame: memoryview) -> Answer | Wai
 
 
 def serve_in_phase(connection: LoggingIn, frame: memoryview) -> Answer | Waiting:
-    """Passes a frame to the present phase of the login, and returns the answer."""
+    """Passes a frame to the present phase of the login, and returns the answer. If the phase suspends, a task runs the
+    rest of its work, as in the dispatch."""
     phase = connection.login.phase
     assert phase is not None
+    work = _answer(connection, phase, bytes(frame))
     try:
-        step = phase.receive(bytes(frame))
+        awaited = work.send(None)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    # If the client disconnects, the work must end, because no client reads its answer.
+    return Waiting(
+        name="the login", task=asyncio.ensure_future(continued(work, awaited)), may_be_dropped=True
+    )
+
+
+async def _answer(connection: LoggingIn, phase: Phase, frame: bytes) -> Answer:
+    try:
+        step = await phase.receive(frame)
     except Exception as error:
         raise login_failed(connection, error) from error
-    if isinstance(step, LoginStep):
-        return _follow(connection, step)
-    # If the client has disconnected, the step must not run, because no client reads its answer.
-    return Waiting(
-        name="the login", task=asyncio.ensure_future(_followed(connection, step)), may_be_dropped=True
-    )
+    if step.closes:
+        connection.send_last(step.answer)
+        return None
+    if step.session is not None:
+        connection.open(step.session)
+    return step.answer
 
 
 def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
@@ -114,23 +129,6 @@ def login_failed(connection: LoggingIn, error: BaseException) -> ProtocolError:
         return error
     connection.warn("unexpected error in the login", defect=error)
     return ProtocolError("the login failed")
-
-
-def _follow(connection: LoggingIn, step: LoginStep) -> Answer:
-    if step.closes:
-        connection.send_last(step.answer)
-        return None
-    if step.session is not None:
-        connection.open(step.session)
-    return step.answer
-
-
-async def _followed(connection: LoggingIn, waiting: Awaitable[LoginStep]) -> Answer:
-    try:
-        step = await waiting
-    except Exception as error:
-        raise login_failed(connection, error) from error
-    return _follow(connection, step)
 
 
 def _too_slow(connection: LoggingIn, phase: Phase) -> None:

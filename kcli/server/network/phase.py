@@ -10,7 +10,6 @@ session until the new login succeeds.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -42,7 +41,7 @@ class Phase(Protocol):
     def time_limit_seconds(self) -> float:
         """The longest time of the login. A slower login closes the connection."""
 
-    def receive(self, frame: bytes) -> LoginStep | Awaitable[LoginStep]:
+    async def receive(self, frame: bytes) -> LoginStep:
         """Handles one request, without its size prefix. This method is not called again before its result is complete.
 
         Raises ProtocolError to close the connection without an answer. Any other exception closes it too.

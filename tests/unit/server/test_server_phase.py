@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,11 +42,11 @@ class Login:
         self.seen: list[bytes] = []
         self.gate = asyncio.Event()
 
-    def receive(self, received: bytes) -> LoginStep | Awaitable[LoginStep]:
+    async def receive(self, received: bytes) -> LoginStep:
         self.seen.append(received)
         word = received.removeprefix(PRODUCE).removeprefix(HANDSHAKE)
         if word.startswith(b"slow "):
-            return self.later(word.removeprefix(b"slow "))
+            return await self.later(word.removeprefix(b"slow "))
         return self.step(word)
 
     def again(self) -> Login | None:
