@@ -54,7 +54,9 @@ def test_the_sweep_has_every_api_that_asks_for_rights() -> None:
 
 @pytest.mark.parametrize("is_forwarded", [False, True], ids=["combined", "forwarded"])
 @on_a_loop
-async def test_each_api_asks_for_its_rights(tmp_path: Path, is_forwarded: bool) -> None:
+async def test_each_api_asks_for_its_rights(
+    tmp_path: Path, is_forwarded: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     settings = SETTINGS | secured(USERS)
     if is_forwarded:
         async with running_apart(tmp_path, **settings) as nodes:
@@ -62,6 +64,7 @@ async def test_each_api_asks_for_its_rights(tmp_path: Path, is_forwarded: bool) 
     else:
         async with running(tmp_path, **settings) as node:
             assert not (wrong := await _wrong(Apart(node, node))), "\n".join(wrong)
+    assert "Unexpected error" not in caplog.text, "no handler fails, also not one that needs a task too early"
 
 
 async def _wrong(nodes: Apart) -> list[str]:
