@@ -459,6 +459,72 @@ def untyped_handlers(house: House) -> list[Place]:
     ]
 
 
+def two_colours(house: House) -> list[Place]:
+    """Returns functions of kcli whose answer is either a value or an awaitable of it, such as `X | Awaitable[X]`.
+
+    An event that may be None is not counted.
+    """
+    return [
+        Place(source.path, node.lineno, f"{node.name} -> {ast.unparse(node.returns)}")
+        for source, node in _functions(house)
+        if node.returns is not None and _is_of_two_colours(node.returns)
+    ]
+
+
+_AWAITABLES = frozenset({"Awaitable", "Coroutine", "Future", "Task"})
+
+
+def _is_of_two_colours(returns: ast.expr) -> bool:
+    members = list(_members(returns))
+    values = {ast.unparse(member) for member in members} - {"None"}
+    return any(
+        isinstance(member, ast.Subscript)
+        and _name(member.value) in _AWAITABLES
+        and ast.unparse(member.slice) in values
+        for member in members
+    )
+
+
+def _members(union: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(union, ast.BinOp):
+        yield from _members(union.left)
+        yield from _members(union.right)
+    else:
+        yield union
+
+
+def twins(house: House) -> list[Place]:
+    """Returns functions of kcli named `x_steps` or `x_in_turns` in a module that also has a function `x`."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for source, node in _functions(house):
+        names[source.path].add(node.name.lstrip("_"))
+    return [
+        Place(source.path, node.lineno, node.name)
+        for source, node in _functions(house)
+        for ending in ("_steps", "_in_steps", "_in_turns")
+        if node.name.endswith(ending) and node.name.removesuffix(ending).lstrip("_") in names[source.path]
+    ]
+
+
+def per_turn_constants(house: House) -> list[Place]:
+    """Returns constants of kcli whose name is or ends with PER_TURN. Work that charges its pace has a cost instead."""
+    return [
+        Place(source.path, node.lineno, name)
+        for source in house.kcli
+        for node in source.nodes
+        if isinstance(node, ast.stmt)
+        for name in _declared(node)
+        if f"_{name}".endswith("_PER_TURN")
+    ]
+
+
+def _functions(house: House) -> Iterator[tuple[Source, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for source in house.kcli:
+        for node in source.nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield source, node
+
+
 def _name(node: ast.AST) -> str:
     """Returns the identifier of a name, argument or attribute. The result is empty for other nodes."""
     if isinstance(node, ast.Name):
@@ -703,6 +769,9 @@ def measure(house: House) -> list[Row]:
         ),
         _row("any", "uses of Any", 149, uses_of_any(house)),
         _row("untyped_handlers", "handlers without a declared answer type", 0, untyped_handlers(house)),
+        _row("two_colours", "functions that return X | Awaitable[X]", 0, two_colours(house)),
+        _row("twins", "functions with a twin in steps or turns", 0, twins(house)),
+        _row("per_turn", "constants PER_TURN", None, per_turn_constants(house)),
         _row("expressions", "expressions to avoid", 39, expressions(house)),
         _row("long_sentences", f"sentences over {LONG_SENTENCE_WORDS} words", 0, long_sentences(house)),
         Row("mean_lines", "lines per file of kcli, mean", round(sum(lines.values()) / max(1, len(lines)))),

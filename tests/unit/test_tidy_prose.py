@@ -209,3 +209,28 @@ def test_handlers_declare_their_answer(house: ModuleType, tree: Path, answer: st
     write(tree, "kcli/server/handlers/a.py", f"async def handle(request){answer}: ...\n")
     write(tree, "kcli/server/handlers/helper.py", "def help(): ...\n")
     assert len(house.untyped_handlers(house.House(tree))) == count
+
+
+def test_a_function_of_two_colours_returns_a_value_or_an_awaitable_of_it(
+    house: ModuleType, tree: Path
+) -> None:
+    source = (
+        "def both() -> str | Awaitable[str]: ...\n"
+        "def three() -> int | str | asyncio.Future[int]: ...\n"
+        "async def one() -> str | int: ...\n"
+        "def event() -> Awaitable[None] | None: ...\n"
+        "def later() -> Awaitable[str] | bytes: ...\n"
+    )
+    write(tree, "kcli/colours.py", source)
+    assert lines(house.two_colours(house.House(tree))) == [("kcli/colours.py", 1), ("kcli/colours.py", 2)]
+
+
+def test_twins_and_constants_of_turns_are_found(house: ModuleType, tree: Path) -> None:
+    source = (
+        "PARTS_PER_TURN = PER_TURN = 5\nTURNS_PER_DAY = 5\n"
+        "def read(): ...\ndef read_in_turns(): ...\ndef _read_steps(): ...\ndef write_steps(): ...\n"
+    )
+    write(tree, "kcli/turns.py", source)
+    checkout = house.House(tree)
+    assert [place.words for place in house.twins(checkout)] == ["read_in_turns", "_read_steps"]
+    assert [place.words for place in house.per_turn_constants(checkout)] == ["PARTS_PER_TURN", "PER_TURN"]
