@@ -17,7 +17,7 @@ import importlib
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from types import ModuleType
@@ -58,7 +58,6 @@ from kcli.server.requests.guard import guarded
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.route import AnyRoute, Context, Decode, Encode, RequestT, ResponseT, Route
-from kcli.server.requests.turns import Steps
 
 if TYPE_CHECKING:
     from kcli.server.requests.request_trace import RequestTrace
@@ -193,7 +192,7 @@ class Dispatch:
             if len(frame) > DECODED_AT_ONCE_BYTES and context.pace.has_paused:
                 free_later(request)
 
-    def load_routes(self) -> Steps[None]:
+    def load_routes(self) -> Iterator[None]:
         """Imports the handlers of all served APIs, so that the first request for an API does not wait for an import.
         Each step imports one handler."""
         for key in self._served:
