@@ -140,7 +140,7 @@ class ControllerApi(Generic[Q, R]):
     """One API of the controller.
 
     `decide(controller, request, context, now_ms)` is a pure function that returns a decision, or the steps of a
-    decision (`model.steps`). `now_ms` is the present time of the monotonic clock that measures the brokers' sessions.
+    decision (`DecisionSteps`). `now_ms` is the present time of the monotonic clock that measures the brokers' sessions.
     """
 
     key: ApiKey
