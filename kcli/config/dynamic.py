@@ -58,7 +58,7 @@ _THREAD_POOLS = (
 )
 
 
-CHECK_COST = 20
+_CHECK_COST = 20
 """The cost of one check of a key, in microseconds."""
 _LOOK_COST = 2
 """The cost to look at a key, in microseconds."""
@@ -153,7 +153,7 @@ class DynamicConfig:
         Raises InvalidRequestException with Kafka's text.
         """
         try:
-            names = await hash_order_in_slices(overrides, pace, CHECK_COST)
+            names = await hash_order_in_slices(overrides, pace, _CHECK_COST)
             await _check_listeners(overrides, self.static, pace)
             await _check_names(names, pace, own=own)
             known = await _parsed(names, overrides, pace)
@@ -291,7 +291,7 @@ def validate_topic_overrides(overrides: Mapping[str, str | None], *, remote_stor
 async def _check_names(names: list[str], pace: Pace, *, own: bool) -> None:
     fixed, security, per_broker, needs_restart = [], [], [], []
     for name in names:
-        await pace(CHECK_COST)
+        await pace(_CHECK_COST)
         if not is_dynamic(name):
             fixed.append(name)
         if name in _SECURITY_KEYS:
@@ -323,7 +323,7 @@ async def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig, p
     for listener in config.listeners:
         prefix = f"listener.name.{listener.name.lower()}."
         for name in overrides:
-            await pace(CHECK_COST)
+            await pace(_CHECK_COST)
             base = name.removeprefix(prefix)
             is_fixed = (
                 name.startswith(prefix) and not base.startswith("ssl.") and base not in _OF_RUNNING_LISTENERS
@@ -338,7 +338,7 @@ async def _check_listeners(overrides: Mapping[str, str], config: BrokerConfig, p
 async def _fixed(names: Iterable[str], pace: Pace) -> list[str]:
     fixed = []
     for name in names:
-        await pace(CHECK_COST)
+        await pace(_CHECK_COST)
         if _is_fixed(name):
             fixed.append(name)
     return fixed
@@ -365,7 +365,7 @@ async def _parsed(names: Iterable[str], overrides: Mapping[str, str], pace: Pace
     """The overrides of keys that Kafka knows. The broker uses no other key. Raises ConfigError for an invalid value."""
     known = {}
     for name in names:
-        await pace(CHECK_COST)
+        await pace(_CHECK_COST)
         key = broker_key(name)
         if key is not None:
             key.parse(overrides[name])
@@ -431,7 +431,7 @@ def _usable(stored: Mapping[str, str]) -> dict[str, str]:
 
 async def _warn_of_features_not_built(overrides: Mapping[str, str], pace: Pace) -> None:
     for name in overrides:
-        await pace(CHECK_COST)
+        await pace(_CHECK_COST)
         feature = feature_not_built(base_name(name))
         if feature is not None:
             _log.warning("%s is stored and does nothing; not built yet: %s", name, feature)
