@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode, KafkaError
-from kcli.model.steps import last_of
 from kcli.protocol.batches import compression, record_parts
 from kcli.protocol.batches.batch import (
     HEADER_SIZE,
@@ -32,6 +31,7 @@ from kcli.storage.log.validation import (
     place,
 )
 from rigs.examples import examples
+from rigs.steps import last_of
 
 NOW_MS = 1_700_000_000_000
 CONFIGS = [

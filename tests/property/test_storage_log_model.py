@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kcli.config.topic import LogConfig
-from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import iter_batches
 from kcli.storage.log.log import PartitionLog
 from rigs.examples import examples
 from rigs.logs import START_MS, LogRig, append_client, append_replicated, batch_of, contents
+from rigs.steps import last_of
 from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000

@@ -9,7 +9,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcli.config.topic import LogConfig
-from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
 from kcli.runtime.rng import SystemRng
 from kcli.storage.cleaner.cleaner import LogCleaner
@@ -18,6 +17,7 @@ from kcli.storage.meta_properties import MetaProperties, write_meta_properties
 from kcli.storage.store.store import LogStore
 from rigs.examples import examples
 from rigs.logs import START_MS, ManualClock, append_client, marker_of
+from rigs.steps import last_of
 from simulation.checks.dump_check import dump_complaints, record_lines
 from simulation.runtime.disk import SimDisk
 

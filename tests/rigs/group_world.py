@@ -43,7 +43,6 @@ from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Producer
 from kcli.errors import CorruptRecordError, ErrorCode
-from kcli.model.steps import last_of
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -76,6 +75,7 @@ from kcli.protocol.records.consumer_protocol import (
 )
 from rigs.group_calls import beat, consumer_beat, describe, describe_consumers, join_group, leave, sync
 from rigs.scenarios import CountingUuids, World, pairs, partition, show, show_text
+from rigs.steps import last_of
 
 _NEWEST = {"join": 9, "leave": 5, "commit": 9, "describe": 6, "hb": 1}
 _FIRST_TOPIC_ID = 1 << 64

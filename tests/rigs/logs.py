@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from kcli.config.topic import LogConfig
 from kcli.model.buffers import Buffer
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, LeaderEpoch, Offset
-from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch, iter_batches
 from kcli.protocol.batches.batch import read_records as records_in
@@ -26,6 +25,7 @@ from kcli.storage.log.settings import StoreSettings
 from kcli.storage.log.validation import UnopenedBatch
 from kcli.storage.store.loader import LoadState, create_log, load_log
 from kcli.storage.store.store import LogStore, run_inline
+from rigs.steps import last_of
 
 START_MS = 1_800_000_000_000
 """The time of a new ManualClock, in milliseconds."""

@@ -31,7 +31,6 @@ from kcli.coordinator.group.types import decode
 from kcli.coordinator.runtime import Ready
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError
-from kcli.model.steps import last_of
 from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -56,6 +55,7 @@ from kcli.protocol.records.consumer_protocol import (
 from kcli.runtime.rng import SystemRng
 from rigs.answers import answers
 from rigs.group_calls import beat, consumer_beat, describe, describe_consumers, join_group, leave, sync
+from rigs.steps import last_of
 
 GROUP, TOPIC = "g", "t"
 SESSION_MS, REBALANCE_MS = 6_000, 4_000

@@ -38,13 +38,13 @@ from kcli.coordinator.patterns import PATTERN_MAX_CHARS, REPEATS_MAX, UNICODE_CL
 from kcli.coordinator.runtime import Ready
 from kcli.errors import ErrorCode, FencedMemberEpochException, InvalidRegularExpression
 from kcli.model.java_order import hash_order
-from kcli.model.steps import last_of
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
 from kcli.runtime.rng import SystemRng
 from rigs.answers import answers
 from rigs.group_calls import consumer_beat, describe_consumers
+from rigs.steps import last_of
 
 A, B = uuid.UUID(int=1 << 70), uuid.UUID(int=2 << 70)
 

@@ -16,7 +16,6 @@ from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError, KcliError, UnknownTopicOrPartitionException
 from kcli.model.offset_at import OffsetAt
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
-from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.columns import Depth, bytes_at, decode
 from kcli.protocol.batches.compression import Codec, compress
@@ -29,6 +28,7 @@ from kcli.spark.source.segment_files import list_segments
 from kcli.storage.checkpoint import HIGH_WATERMARK_FILE, LOG_START_OFFSET_FILE, write_offsets
 from kcli.storage.log.log import PartitionLog
 from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of
+from rigs.steps import last_of
 
 PART = TopicPartition("t", 0)
 Rows = list[tuple[int, bytes | None]]

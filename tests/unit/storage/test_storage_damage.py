@@ -9,9 +9,9 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import CorruptRecordError
-from kcli.model.steps import last_of
 from kcli.storage.log.log import PartitionLog
 from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of
+from rigs.steps import last_of
 from simulation.runtime.disk import FaultKind, SimDisk
 
 LOG = "/data/t-0/00000000000000000000.log"

@@ -22,13 +22,13 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.model.ids import Offset
-from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import iter_batches, read_header
 from kcli.protocol.batches.compression import Codec
 from kcli.runtime.disk import SystemDisk
 from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.storage.log.segment import Segment
 from rigs.logs import START_MS, LogRig, append_client, append_replicated, batch_of, contents, numbered
+from rigs.steps import last_of
 from simulation.runtime.disk import SimDisk
 
 DAY_MS = 86_400_000

@@ -17,7 +17,6 @@ from kcli.errors import (
     TransactionCoordinatorFencedException,
 )
 from kcli.model.ids import Offset
-from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import MAX_SEQUENCE, read_header
 from kcli.runtime.disk import read_file
 from kcli.storage.log import producer_entries
@@ -38,6 +37,7 @@ from kcli.storage.log.producer_state import (
 )
 from kcli.storage.log.transaction_index import AbortedTransaction
 from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, marker_of, numbered
+from rigs.steps import last_of
 from simulation.runtime.disk import FaultKind, SimDisk
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kcli.model.ids import Offset
-from kcli.model.steps import last_of
 from kcli.storage.log.log import PartitionLog
 from rigs.logs import START_MS, LogRig, append_client, batch_of, contents, numbered
+from rigs.steps import last_of
 from simulation.runtime.disk import SimDisk
 
 

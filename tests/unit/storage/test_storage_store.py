@@ -14,7 +14,6 @@ import pytest
 
 from kcli.config.topic import LogConfig
 from kcli.errors import InconsistentTopicIdException, KafkaStorageException, StorageError
-from kcli.model.steps import last_of
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.disk import SystemDisk, read_file
 from kcli.runtime.rng import SystemRng
@@ -43,6 +42,7 @@ from rigs.logs import (
     numbered,
     open_files,
 )
+from rigs.steps import last_of
 from simulation.runtime.disk import SimDisk
 
 TOPIC_ID = uuid.UUID(int=0xABCDEF << 80)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kcli.config.topic import LogConfig
-from kcli.model.steps import last_of
 from kcli.protocol.batches import compression, record_parts
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.batches.compression import Codec
@@ -13,6 +12,7 @@ from kcli.storage.log import lookup
 from kcli.storage.log.index import TimestampOffset
 from kcli.storage.log.log import PartitionLog
 from rigs.logs import START_MS, LogRig, append_replicated
+from rigs.steps import last_of
 from simulation.runtime.disk import SimDisk
 
 TIMES = [START_MS + step for step in (5, 3, 9, 9, 40, 12, 41, 90)]

@@ -9,11 +9,11 @@ from kcli.errors import (
     InvalidTxnStateException,
     OutOfOrderSequenceException,
 )
-from kcli.model.steps import last_of
 from kcli.protocol.batches.batch import BatchHeader, Record, encode_batch, read_header
 from kcli.protocol.batches.control import EndTransactionMarker, encode_marker_batch
 from kcli.storage.log.markers import read_marker
 from kcli.storage.log.producer_state import ALREADY_OPEN, ProducerState, Verification
+from rigs.steps import last_of
 
 
 def header(sequence: int = 0, epoch: int = 0) -> BatchHeader:

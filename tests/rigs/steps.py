@@ -1,5 +1,5 @@
-"""Runs work that is divided into steps. The work is a generator that yields after each step, so that the rest of it may
-run in a thread. At the end the generator returns its result."""
+"""Runs work that the code under test divides into steps: a generator that yields after each step, and returns its
+result at the end."""
 
 from __future__ import annotations
 
