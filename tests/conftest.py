@@ -120,7 +120,10 @@ class Outcomes:
 @pytest.fixture(autouse=True)
 def _switches_of_the_process() -> Iterator[None]:
     """Fails a test that leaves a switch of the whole process changed, because a later test would fail instead."""
+    # A tool runs inside the process of its test, and may change the level of a logger for the rest of its run.
+    client_level = logging.getLogger("kcli.client").level
     yield
+    logging.getLogger("kcli.client").setLevel(client_level)
     left = [] if gc.isenabled() else ["the garbage collector is off"]
     if logging.root.manager.disable:
         left.append("logging.disable() was not undone")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kcli import KAFKA_VERSION, VERSION
 from kcli.cli import main
 from kcli.cli.complete import candidates, help_candidates
 from kcli.cli.shell_completion import joined_words
@@ -102,7 +103,7 @@ def test_completion_is_installed_for_the_named_shell(
 
 def test_help_and_version_are_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["version"]) == 0
-    assert capsys.readouterr().out == "4.1.0\n"
+    assert capsys.readouterr().out == f"kcli {VERSION} (Apache Kafka {KAFKA_VERSION})\n"
     assert main.run(["help"]) == 0
     assert "topics" in capsys.readouterr().out
     assert main.run(["help", "topics"]) == 0
