@@ -399,6 +399,8 @@ class Connection(asyncio.BufferedProtocol):
         `received` is a part of the scratch buffer, or the frames that an earlier call kept.
         """
         at, end, served = 0, len(received), 0
+        # A handler that suspends may take the scratch buffer. Then its other frames must be copied too.
+        is_shared = received.obj is self._frames.scratch.obj
         while end - at >= _SIZE_BYTES:
             (size,) = _SIZE.unpack_from(received, at)
             if not 0 <= size <= self._frame_size_max_bytes:
@@ -407,11 +409,11 @@ class Connection(asyncio.BufferedProtocol):
             begin = at + _SIZE_BYTES
             if end - begin < size:
                 if not self._begin_frame(size, received[begin:end]):
-                    self._keep(received[at:])
+                    self._keep(received[at:], is_shared)
                 return served
             frame = received[begin : begin + size]
             if served >= left or self._must_wait(frame):
-                self._keep(received[at:])
+                self._keep(received[at:], is_shared)
                 return served
             served += self._answer(frame)
             if self._closed:
@@ -421,10 +423,10 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
         return served
 
-    def _keep(self, rest: memoryview) -> None:
-        """Keeps the frames that wait. Frames in the scratch buffer are copied, because other connections overwrite that
+    def _keep(self, rest: memoryview, is_shared: bool) -> None:
+        """Keeps the frames that wait. Frames in a scratch buffer are copied, because other connections overwrite that
         buffer."""
-        self._rest = memoryview(bytearray(rest)) if rest.obj is self._frames.scratch.obj else rest
+        self._rest = memoryview(bytearray(rest)) if is_shared else rest
         self._pause_reading()
         self._go_on()
 
