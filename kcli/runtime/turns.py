@@ -99,6 +99,18 @@ def run_in_background(work: Coroutine[Any, Any, None]) -> None:
     task.add_done_callback(_background.discard)
 
 
+def started(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+    """Runs work until it first suspends, and returns a future of its result. So several pieces of work can begin before
+    the first of them ends. A task is made only if the work suspends."""
+    try:
+        first = work.send(None)
+    except StopIteration as end:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        done.set_result(end.value)
+        return done
+    return asyncio.ensure_future(continued(work, first))
+
+
 async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
     """Runs work in a task, for at most `seconds`. None means no limit. Raises TimeoutError after this time.
 

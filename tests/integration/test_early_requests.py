@@ -11,6 +11,8 @@ import pytest
 
 from kcli.errors import ErrorCode
 from kcli.metadata.image import Topics
+from kcli.model.pace import no_pause
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import produce
 from kcli.protocol.wire.api import ApiKey
 from kcli.replica import early_requests
@@ -129,6 +131,6 @@ def test_a_client_with_old_metadata_is_refused_at_the_end_of_the_window(
 
 def test_requests_for_partitions_without_a_replica_here_are_not_held(tmp_path: Path) -> None:
     async def scenario(rig: BrokerRig) -> None:
-        assert rig.replicas.hold([("t", 5), ("unknown", 0)]) is None
+        assert not await rig.replicas.hold([TopicPartition("t", 5), TopicPartition("unknown", 0)], no_pause)
 
     run(tmp_path, scenario)

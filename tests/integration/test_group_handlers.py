@@ -258,9 +258,16 @@ async def test_a_fetch_that_waits_when_the_leadership_ends_is_sent_elsewhere(tmp
             return barriers[-1] is not None
 
         await until(has_barrier)
+        ask, before = runner.when_written, len(barriers)
+
+        def asked() -> Any:
+            barriers.append(ask())
+            return barriers[-1]
+
+        runner.when_written = asked
         other = Speaker(it.node, Client(*await asyncio.open_connection("127.0.0.1", it.port)), it.port)
         fetch = asyncio.ensure_future(other.fetch(topics=["t"], require_stable=True))
-        await until(lambda: any("_answer_after" in repr(task) for task in asyncio.all_tasks()))
+        await until(lambda: len(barriers) > before)
         it.node.broker.groups.leadership_changed(runner.partition, False)
         assert await commit == ["NOT_COORDINATOR"]
         assert await fetch == ("NOT_COORDINATOR", {})

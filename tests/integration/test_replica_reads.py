@@ -28,6 +28,7 @@ from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.partitions.replication_quota import LEADER_RATE
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
+from rigs.leader_appends import append_batch
 from rigs.logs import append_replicated
 from rigs.loops import PATIENCE_S, until
 from rigs.quorum import broker_config
@@ -76,7 +77,7 @@ def leader_of(rig: BrokerRig) -> LeaderPartition:
 
 
 def append(rig: BrokerRig, *values: bytes) -> None:
-    leader_of(rig).append_client(bytearray(batch(*values)), acks=1, now_ms=1_700_000_000_000)
+    append_batch(leader_of(rig), bytearray(batch(*values)), acks=1, now_ms=1_700_000_000_000)
 
 
 def replicate(rig: BrokerRig, *values: bytes, high_watermark: int) -> FollowedPartition:

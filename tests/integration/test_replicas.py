@@ -25,6 +25,7 @@ from kcli.server.partitions import replicas as replicas_module
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 from rigs.data_path import NODE, BrokerRig, batch, topic_image
+from rigs.leader_appends import append_batch
 from rigs.loops import PATIENCE_S, until
 
 OTHER = BrokerId(2)
@@ -64,7 +65,7 @@ class Rig(BrokerRig):
 
     def append(self, name: str, acks: int = 1) -> None:
         leader = self.replicas.get(name, 0)
-        leader.append_client(batch(b"a"), acks=acks, now_ms=self.clock.now_ms())
+        append_batch(leader, batch(b"a"), acks=acks, now_ms=self.clock.now_ms())
 
 
 def run(directory: Path, scenario: Callable[[Rig], Awaitable[None]], *topics: TopicImage) -> None:

@@ -91,7 +91,11 @@ def test_a_response_that_cannot_be_written_becomes_an_error(
         async with BrokerRig(tmp_path, topic_image("t")) as rig:
             client = await rig.connect()
             broken = init_producer_id.InitProducerIdResponse(producer_id="not a number")
-            monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", lambda *_: broken)
+
+            async def handle(*_: object) -> init_producer_id.InitProducerIdResponse:
+                return broken
+
+            monkeypatch.setattr("kcli.server.handlers.init_producer_id.handle", handle)
             request = init_producer_id.InitProducerIdRequest(transactional_id=None)
             response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)
             assert response.error_code is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -19,6 +19,7 @@ from kcli.storage.directory import LogDirectory
 from kcli.storage.log.log import AppendResult
 from rigs.data_path import batch
 from rigs.directories import create, real, registered, with_two_directories
+from rigs.leader_appends import append_batch
 from rigs.logs import ManualClock, batch_of
 from rigs.loops import until
 from rigs.node import RunningNode, connect
@@ -49,11 +50,9 @@ async def limit(node: RunningNode, rate: int) -> None:
 
 
 def append(node: RunningNode, topic: str, number: int, *values: bytes) -> AppendResult:
-    result = node.broker.replicas.get(topic, number).append_client(
-        batch(*values), acks=-1, now_ms=node.clock.now_ms()
+    return append_batch(
+        node.broker.replicas.get(topic, number), batch(*values), acks=-1, now_ms=node.clock.now_ms()
     )
-    assert isinstance(result, AppendResult), "the batch is small"
-    return result
 
 
 def elsewhere(node: RunningNode, topic: str, number: int) -> LogDirectory:

@@ -480,7 +480,7 @@ async def test_a_pipeline_waits_for_the_markers_of_the_transaction_before(sessio
         _, response = await session.client.receive(ApiKey.PRODUCE, 12)
         row = response.responses[0].partition_responses[0]
         assert (row.error_code, row.base_offset) == (NONE, 2 + sequence)
-    assert session.node.broker.verifier._tasks == {}
+    assert session.node.broker.verifier._running == {}
     assert values(await read(session.client, "t", 2)) == [b"next0", b"next1", b"next2", b"next3"]
 
 
@@ -513,6 +513,9 @@ async def test_describe_producers_shows_epoch_sequence_and_open_transaction(sess
 def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path: Path) -> None:
     """The broker dies between the decision and its markers; the next one writes them."""
 
+    async def refuse(end: object, topic: str, partition: int) -> ErrorCode:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
     async def main() -> None:
         async with crashing(tmp_path, **SETTINGS) as node:
             session = Session(node, await connect(node))
@@ -520,7 +523,7 @@ def test_every_decided_transaction_is_carried_out_after_a_crash(tmp_path: Path) 
             await session.init()
             await session.send("a")
             await session.send("a", partition=1)
-            node.broker.markers.write = lambda *_: ErrorCode.NOT_LEADER_OR_FOLLOWER
+            node.broker.markers.write = refuse
             assert await session.end(True) is NONE
             assert last_state(node).transaction_status == 2
             # The session already has the epoch of its next transaction. Until the markers are written, it must wait.

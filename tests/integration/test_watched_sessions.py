@@ -17,6 +17,7 @@ from kcli.server.beans.purgatory_beans import purgatory_beans
 from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.fetch_sessions import WATCHED_FROM, FetchSession
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
+from rigs.leader_appends import append_batch
 from rigs.loops import PATIENCE_S, until
 from rigs.replication import refused
 from rigs.wire_client import Client
@@ -79,7 +80,7 @@ def run(directory: Path, scenario: Callable[[BrokerRig], Awaitable[None]]) -> No
 
 def append(rig: BrokerRig, partition: int, *, committed: bool = True) -> None:
     leader = rig.replicas.get("t", partition)
-    leader.append_client(bytearray(batch(b"v")), acks=1, now_ms=1_700_000_000_000)
+    append_batch(leader, bytearray(batch(b"v")), acks=1, now_ms=1_700_000_000_000)
     if committed:
         commit(rig, partition)
 

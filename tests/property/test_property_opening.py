@@ -94,7 +94,7 @@ def outcome(batch: bytes, config: LogConfig, *, is_small: bool) -> Written | Ref
             checked = check_client_batch(batch, config, NOW_MS, "t-0", Validation.ALL)
             assert isinstance(checked, CheckedBatch if is_small else UnopenedBatch)
             if isinstance(checked, UnopenedBatch):
-                checked = last_of(opening_of(checked.kept()))
+                checked = last_of(opening_of(checked))
             placed = place(checked.records, checked.header, config, 7, 3, NOW_MS, checked.found)
         except KafkaError as error:
             return error.code, [index for index, _ in getattr(error, "record_errors", ())]

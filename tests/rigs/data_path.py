@@ -132,6 +132,12 @@ class BrokerRig:
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE
         self.refused_batches, self.damaged_batches = LimitedLines(), LimitedLines()
+        # This rig has no transactions.
+        self.verifier: Any = None
+        self.producer_ids: Any = None
+        self.transactions: Any = None
+        self.loader = SimpleNamespace(image=MetadataImage())
+        self.quorum = SimpleNamespace(kraft_version=0)
         self.set_metadata(image_of(*topics))
 
     def make_replicas(self, background: Background) -> Replicas:
@@ -151,13 +157,13 @@ class BrokerRig:
         return self.config_of.get(topic, self.config_of[""])
 
     def set_metadata(self, image: MetadataImage) -> None:
-        self.metadata = image
+        self.metadata = self.loader.image = image
         self.replicas.load(image)
 
     def publish(self, image: MetadataImage) -> None:
         """Makes `image` the next metadata of the broker."""
         delta = MetadataDelta.between(self.metadata, image)
-        self.metadata = image
+        self.metadata = self.loader.image = image
         self.replicas.apply(delta, image)
 
     def features(self) -> SimpleNamespace:

@@ -19,6 +19,7 @@ from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.server.node import Node
 from kcli.storage.directory import STRAY_SUFFIX
+from rigs.leader_appends import append_batch
 from rigs.logs import batch_of, flush_logs, numbered
 from simulation.runtime.disk import SimDisk
 from simulation.runtime.loop import SimLoop, simulate
@@ -83,7 +84,7 @@ async def delete(node: Node, name: str) -> None:
 def write(node: Node, name: str) -> None:
     assert node.broker is not None
     leader = node.broker.replicas.get(name, 0)
-    leader.append_client(batch_of(numbered(3)), acks=-1, now_ms=node.clock.now_ms())
+    append_batch(leader, batch_of(numbered(3)), acks=-1, now_ms=node.clock.now_ms())
 
 
 async def deletions(node: SimNode, disk: WatchedDisk, *, settled: bool) -> None:

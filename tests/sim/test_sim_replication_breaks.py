@@ -25,6 +25,7 @@ from kcli.coordinator.transaction import init
 from kcli.coordinator.transaction.state import Transaction, TransactionStatus
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_TIMESTAMP, Offset
+from kcli.model.pace import Pace
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.records.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -133,11 +134,14 @@ def a_batch_is_not_verified(patch: pytest.MonkeyPatch) -> None:
     """A partition accepts a batch of an old producer without asking the coordinator. TV2 adds partitions as before."""
     verify = TransactionVerifier.verify
 
-    def verify_some(
-        verifier: TransactionVerifier, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
-    ) -> object:
+    async def verify_some(
+        verifier: TransactionVerifier,
+        client: TransactionalClient,
+        batches: list[tuple[LeaderPartition, int]],
+        pace: Pace,
+    ) -> VerificationResults:
         if client.adds:
-            return verify(verifier, client, batches)
+            return await verify(verifier, client, batches, pace)
         results: VerificationResults = {
             TopicPartition(leader.topic, leader.partition): None for leader, _ in batches
         }

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable, Container, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
+
+from kcli.model.pace import Pace
 
 NO_HASH = 0
 """The hash of a topic that does not exist, and of a group that subscribes to no existing topic."""
@@ -23,9 +25,8 @@ _UINT64 = struct.Struct("<Q")
 _LOW_HALF = 0xFFFFFFFFFFFFFFFF
 
 
-VisibleTopics = Callable[[Iterable[str]], Generator[None, None, Container[str]]]
-"""A generator function that returns those names of topics that a client may describe. It yields between the names, so
-that other work can run."""
+VisibleTopics = Callable[[Iterable[str], Pace], Awaitable[Container[str]]]
+"""A function that returns those names of topics that a client may describe."""
 
 
 class Topic:

@@ -10,14 +10,17 @@ from kcli.coordinator.group.requests import Caller
 from kcli.coordinator.group.topics import VisibleTopics
 from kcli.errors import ErrorCode, InvalidGroupIdException
 from kcli.metadata.image import Topics
+from kcli.model.pace import Pace, nested
 from kcli.protocol.messages.offset_commit import OffsetCommitRequestTopic, OffsetCommitResponseTopic
 from kcli.protocol.messages.offset_delete import OffsetDeleteRequestTopic, OffsetDeleteResponseTopic
 from kcli.server.requests.context import RequestContext
-from kcli.server.requests.turns import Steps, nested_steps
 
 PartT = TypeVar("PartT")
 ShapedT = TypeVar("ShapedT")
 TopicT = TypeVar("TopicT", OffsetCommitRequestTopic, OffsetDeleteRequestTopic)
+
+PARTITION_COST = 2
+"""The cost to check or to merge a partition."""
 
 PARTITIONS_PER_DECISION = 500
 """The most partitions whose offsets a group commits or deletes in one decision. A partition takes about 9 µs: half for
@@ -43,29 +46,28 @@ def caller_of(context: RequestContext[object], visible: VisibleTopics | None = N
     )
 
 
-def existing(topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str]) -> Steps[tuple[TopicT, ...]]:
+async def existing(
+    topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str], pace: Pace
+) -> tuple[TopicT, ...]:
     """Returns the requested partitions that exist and whose topic is in `allowed`. If no requested partition is left
-    out, returns the object `asked` itself.
-
-    Yields after each partition.
-    """
+    out, returns the object `asked` itself."""
     known: list[TopicT] = []
     are_all = True
     for topic in asked:
+        await pace(PARTITION_COST)
         image = topics.topic(topic.name) if topic.name in allowed else None
         numbers = () if image is None else image.partitions
         there = []
-        for each in topic.partitions:
-            if each.partition_index in numbers:
-                there.append(each)
-            yield
+        for part in topic.partitions:
+            await pace(PARTITION_COST)
+            if part.partition_index in numbers:
+                there.append(part)
         if len(there) == len(topic.partitions) > 0:
             known.append(topic)
         else:
             are_all = False
             if there:
                 known.append(replace(topic, partitions=tuple(there)))
-        yield
     return asked if are_all else tuple(known)
 
 
@@ -93,24 +95,25 @@ def is_one_decision(topics: tuple[TopicT, ...]) -> bool:
     return sum(len(topic.partitions) for topic in topics) <= PARTITIONS_PER_DECISION
 
 
-def merged_codes(
+async def merged_codes(
     asked: tuple[TopicT, ...],
     answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic],
     allowed: Container[str],
     part: Callable[[int, ErrorCode], PartT],
     shape: Callable[[str, tuple[PartT, ...]], ShapedT],
-) -> Steps[tuple[ShapedT, ...]]:
+    pace: Pace,
+) -> tuple[ShapedT, ...]:
     """Returns a result for each requested topic and partition. If the group has answered for a partition, the result
     has the error code of this answer. If the partition does not exist, the code is UNKNOWN_TOPIC_OR_PARTITION. If its
     topic is not allowed, the code is TOPIC_AUTHORIZATION_FAILED.
 
-    Yields after each partition. `part` makes the result of a partition, and `shape` makes the result of a topic.
+    `part` makes the result of a partition, and `shape` makes the result of a topic.
     """
     codes: dict[tuple[str, int], ErrorCode] = {}
     for topic in answered:
-        for each in topic.partitions:
-            codes[topic.name, each.partition_index] = each.error_code
-            yield
+        for answer in topic.partitions:
+            await pace(PARTITION_COST)
+            codes[topic.name, answer.partition_index] = answer.error_code
 
     def result(topic: TopicT, number: int) -> PartT:
         unasked = (
@@ -120,11 +123,11 @@ def merged_codes(
         )
         return part(number, codes.get((topic.name, number), unasked))
 
-    return (
-        yield from nested_steps(
-            asked,
-            lambda topic: (each.partition_index for each in topic.partitions),
-            result,
-            lambda topic, parts: shape(topic.name, parts),
-        )
+    return await nested(
+        pace,
+        PARTITION_COST,
+        asked,
+        lambda topic: (partition.partition_index for partition in topic.partitions),
+        result,
+        lambda topic, parts: shape(topic.name, parts),
     )

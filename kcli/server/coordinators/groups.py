@@ -25,6 +25,7 @@ from kcli.protocol.batches.compression import Codec
 from kcli.runtime import log_text
 from kcli.runtime.clock import Clock
 from kcli.runtime.rng import Rng
+from kcli.runtime.turns import Turn
 from kcli.server.coordinators.group_topics import ImageTopics
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
 from kcli.server.coordinators.regex_search import RegexSearch
@@ -32,9 +33,6 @@ from kcli.server.coordinators.shard_log import RunnerSettings
 from kcli.server.coordinators.shard_runner import ShardRunner
 from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.requests.answers import finished
-from kcli.server.requests.rights import CHECKS_PER_TURN
-from kcli.server.requests.turns import run_in_turns
 
 GroupRunner = ShardRunner[LogRecord, GroupSend, GroupShard]
 
@@ -163,7 +161,7 @@ class GroupCoordinator:
             matches = await self.regexes.find(work.regexes, work.topics.names())
             if work.visible is not None:
                 names = (name for names in matches.values() for name in names)
-                seen = await finished(run_in_turns(work.visible(names), CHECKS_PER_TURN))
+                seen = await work.visible(names, Turn())
                 matches = {
                     regex: tuple(name for name in names if name in seen) for regex, names in matches.items()
                 }

@@ -24,10 +24,9 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.turns import Turn, started
 from kcli.server.coordinators.broker_links import BrokerLinks, GatheredRequests
 from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
-from kcli.server.requests.answers import finished
-from kcli.server.requests.turns import in_turns
 
 _log = logging.getLogger("kcli.server.TransactionMarkerChannelManager")
 
@@ -37,9 +36,8 @@ MARKER_RETRY_MAX_SECONDS = 1.0
 """The longest pause. The pause doubles, because thousands of transactions may wait for one broker."""
 PARTITIONS_PER_REQUEST = 5_000
 """A request is full when it has this number of markers. A marker takes about 100 µs on the other broker."""
-MARKERS_PER_TURN = 10
-"""The number of markers that this broker appends to its own partitions in one iteration of the event loop. A marker
-takes 100 µs."""
+MARKER_COST = 100
+"""The cost to append a marker to a partition of this broker."""
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
@@ -222,13 +220,12 @@ class MarkerSender:
     async def _write_here(self, end: TransactionEnd, partitions: Sequence[TopicPartition]) -> Codes:
         """Writes markers to partitions that this broker leads. First appends all markers, and then waits for their
         commits."""
-        outcomes = await finished(
-            in_turns(partitions, lambda key: self._local.write(end, *key), MARKERS_PER_TURN)
-        )
-        return {
-            key: outcome if isinstance(outcome, ErrorCode) else await outcome
-            for key, outcome in zip(partitions, outcomes, strict=True)
-        }
+        pace = Turn()
+        outcomes = []
+        for key in partitions:
+            await pace(MARKER_COST)
+            outcomes.append(started(self._local.write(end, *key)))
+        return {key: await outcome for key, outcome in zip(partitions, outcomes, strict=True)}
 
 
 def _check_overtaken(end: TransactionEnd, codes: Codes) -> None:

@@ -8,12 +8,12 @@ two slices the event loop runs, so a search never holds Python's lock for long.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Generator, Iterable
 
 from kcli.coordinator.group.consumer.targets.regexes import matching
 from kcli.coordinator.patterns import compiled_pattern, is_compiled
 from kcli.runtime.threads import REGEXES
-from kcli.server.requests.turns import next_turn
+from kcli.runtime.turns import next_turn
 
 MATCHES_PER_SLICE = 200
 """The names that are matched in one slice with a usual expression. A slice takes about 1 ms, and up to 20 ms with the
@@ -38,15 +38,12 @@ class RegexSearch:
                 return found
 
 
-def compiled_in_a_turn(regex: str | None) -> Awaitable[None] | None:
+async def compile_in_a_turn(regex: str) -> None:
     """Compiles an expression that is new to this node, so that the coordinator finds it in the cache. This takes up to
-    10 ms, so it is done in a turn of the event loop without other long work. Returns None if nothing is to do."""
-    return None if not regex or is_compiled(regex) else _compile_in_a_turn(regex)
-
-
-async def _compile_in_a_turn(regex: str) -> None:
-    await next_turn()
-    compiled_pattern(regex)
+    10 ms, so it is done in a turn of the event loop without other long work."""
+    if not is_compiled(regex):
+        await next_turn()
+        compiled_pattern(regex)
 
 
 def _run_slice(steps: Generator[int, None, Found]) -> tuple[Found, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -24,11 +24,11 @@ from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, NotCoordinatorException, error_for
 from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.protocol.batches.batch import Record
+from kcli.runtime.turns import TURN_COST_MAX, Turn, run_in_background
 from kcli.server.coordinators.alarm import Alarm
 from kcli.server.coordinators.shard_log import ControlMarker, RunnerSettings, ShardLog, Write, estimated_bytes
 from kcli.server.coordinators.shard_times import ShardTimes
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.requests.turns import Steps, run_in_turns
 from kcli.storage.log.producer_state import Verification
 
 _log = logging.getLogger("kcli.server.CoordinatorRuntime")
@@ -41,9 +41,10 @@ UNLIMITED_LINGER = -1
 """The linger time of -1, as in Kafka: there is no fixed linger time. Writes are then collected until the end of the
 present iteration of the event loop."""
 
-REPLIES_PER_TURN = 50
-"""The most replies that are sent in one iteration of the event loop. One step of a shard may have many replies: at the
-end of a join phase, every member of the group gets one. Encoding and sending a reply take about 50 µs."""
+REPLY_COST = 20
+"""The cost to send a reply. One step of a shard may have many replies: at the end of a join phase, every member of the
+group gets one. Each reply is encoded and sent by the task of its request, which takes about 50 µs."""
+REPLIES_AT_ONCE = TURN_COST_MAX // REPLY_COST
 
 
 class Shard(Protocol[ShardRecordT, ShardSendT]):
@@ -102,9 +103,6 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         self._in_flight: deque[tuple[Offset, list[Write[RecordT, SendT]]]] = deque()
         self._committer: asyncio.Task[None] | None = None
         self._alarm = Alarm(now_ms, self._tick)
-        self._delivering: set[asyncio.Future[None]] = set()
-        """Tasks that send the many replies of one step in several iterations of the event loop. They are sent even if
-        the runner is stopped meanwhile."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
@@ -138,8 +136,8 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
         *,
         verification: Verification | None = None,
         shows_writes: bool = False,
-    ) -> AnswerT | Awaitable[AnswerT]:
-        """Calls a function of the shard for a request. Returns the answer, or a future of the answer.
+    ) -> asyncio.Future[AnswerT]:
+        """Calls a function of the shard for a request. Returns a future of the answer, which may be done already.
 
         If the records belong to a transaction, `verification` shows that the producer may write them. If `shows_writes`
         is True, the answer may depend on earlier writes that are not committed yet. The answer is then sent only after
@@ -152,7 +150,7 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
             self._deliver_after_writes(ready)
         else:
             self._accept(ready, verification)
-        return token.result() if token.done() and token.exception() is None else token
+        return token
 
     def _accept(self, ready: Ready[RecordT, SendT], verification: Verification | None = None) -> None:
         """Carries out a `Ready`: writes its records, and sends its replies when the records are committed. If there are
@@ -296,11 +294,11 @@ class ShardRunner(Generic[RecordT, SendT, ShardT]):
                 self._deliver(write.ready)
 
     def _deliver(self, ready: Ready[RecordT, SendT]) -> None:
-        rest = run_in_turns(_delivered(ready), REPLIES_PER_TURN)
-        if rest is not None:
-            task = asyncio.ensure_future(rest)
-            self._delivering.add(task)
-            task.add_done_callback(self._delivering.discard)
+        if len(ready.replies) <= REPLIES_AT_ONCE:
+            _answer(ready)
+        else:
+            # The replies are sent even if the runner is stopped meanwhile.
+            run_in_background(_answer_in_slices(ready))
         for work in ready.sends:
             self._send(work)
 
@@ -370,10 +368,11 @@ def _answer(ready: Ready[RecordT, SendT]) -> None:
         reply.deliver()
 
 
-def _delivered(ready: Ready[RecordT, SendT]) -> Steps[None]:
+async def _answer_in_slices(ready: Ready[RecordT, SendT]) -> None:
+    pace = Turn()
     for reply in ready.replies:
+        await pace(REPLY_COST)
         reply.deliver()
-        yield
 
 
 def _replay(write: Write[RecordT, SendT], shard: Shard[RecordT, SendT], now_ms: int) -> Ready[RecordT, SendT]:

@@ -7,7 +7,7 @@ sends AddPartitionsToTxn in version 4 or later.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import (
@@ -104,7 +104,7 @@ class TransactionCoordinators:
         self._local = local
         self._remote = remote
 
-    def verify_or_add(
+    async def verify_or_add(
         self,
         transactional_id: str,
         producer_id: int,
@@ -112,7 +112,7 @@ class TransactionCoordinators:
         partitions: Iterable[TopicPartition],
         *,
         add: bool,
-    ) -> Codes | Awaitable[Codes]:
+    ) -> Codes:
         """Verifies that partitions belong to a transaction. If `add` is True (TV2), adds the partitions.
 
         Returns the error code of each partition. If the request to the coordinator fails, each partition gets the error
@@ -120,7 +120,7 @@ class TransactionCoordinators:
         """
         coordinator = self._coordinator(transactional_id)
         if coordinator == self._node_id:
-            return self._local.verify_or_add(
+            return await self._local.verify_or_add(
                 transactional_id, producer_id, producer_epoch, partitions, add=add
             )
         asked = tuple(partitions)
@@ -136,14 +136,6 @@ class TransactionCoordinators:
                 for name, numbers in numbers_by_topic(asked).items()
             ),
         )
-        return self._ask(coordinator, transaction, asked)
-
-    async def _ask(
-        self,
-        coordinator: int,
-        transaction: AddPartitionsToTxnTransaction,
-        asked: tuple[TopicPartition, ...],
-    ) -> Codes:
         try:
             codes: Mapping[TopicPartition, ErrorCode] = await self._remote.ask(coordinator, transaction)
         except KafkaError as error:

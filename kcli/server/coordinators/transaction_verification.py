@@ -9,20 +9,19 @@ verification is needed. The result is a `Verification` for the append, or the er
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from inspect import isawaitable
 
 from kcli.config.dynamic import DynamicConfig
 from kcli.coordinator.write_errors import write_error
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import ProducerId
 from kcli.model.observations import Observations
+from kcli.model.pace import Pace
 from kcli.model.topic_partition import TopicPartition
 from kcli.runtime.clock import Clock
 from kcli.server.coordinators.transaction_coordinators import TransactionCoordinators
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.requests.turns import next_turn
 from kcli.storage.log.producer_state import ALREADY_OPEN, Verification
 
 VerificationResult = Verification | KafkaError | None
@@ -30,12 +29,10 @@ VerificationResult = Verification | KafkaError | None
 verification."""
 VerificationResults = Mapping[TopicPartition, VerificationResult]
 Codes = dict[TopicPartition, ErrorCode]
-CodesOrAwaitable = Codes | Awaitable[Codes]
-VerificationTask = asyncio.Task[VerificationResults]
 
-PARTITIONS_PER_TURN = 500
-"""Partitions whose verification begins in one iteration of the event loop. A partition takes 1 to 2 µs. The coordinator
-decides about all partitions at once."""
+BATCH_COST = 2
+"""The cost to begin the verification of a partition. The coordinator decides about all partitions at once."""
+BATCHES_AT_ONCE = 50
 
 _NOT_NOW = (
     ErrorCode.NETWORK_EXCEPTION,
@@ -81,54 +78,34 @@ class TransactionVerifier:
         self._config = config
         self._clock = clock
         self._transactions = transactions
-        self._tasks: dict[tuple[int, int], VerificationTask] = {}
+        self._running: dict[tuple[int, int], asyncio.Future[None]] = {}
+        """The last verification of each producer that has not ended."""
         self.counts = VerificationCounts()
         self.times_ms = Observations()
 
-    def verify(
-        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
-    ) -> VerificationResults | Awaitable[VerificationResults]:
+    async def verify(
+        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]], pace: Pace
+    ) -> VerificationResults:
         """Returns the result for each partition. `batches` contains the lowest first sequence of the batches of each
-        partition."""
+        partition.
+
+        The batches of one producer are verified in order. The next verification continues only after the caller of
+        this verification has appended its batch."""
         if not client.adds and not self._config.current.boolean("transaction.partition.verification.enable"):
             return {TopicPartition(leader.topic, leader.partition): None for leader, _ in batches}
-        answer: CodesOrAwaitable | None
-        tasks = self._tasks
-        before = tasks.get(client.producer)
-        is_large = len(batches) > PARTITIONS_PER_TURN
-        verdicts, asked = ({}, {}) if is_large else self._guarded(client, batches)
-        if before is None and not is_large:
-            if not asked:
-                return verdicts
-            began = self._clock.monotonic()
-            answer = self._ask(client, asked)
-            if isinstance(answer, dict) and not (client.adds and _is_concurrent(answer)):
-                self._count(answer, began)
-                return verdicts | _judged(client, asked, answer)
-        else:
-            answer = None  # the task asks the coordinator, after the earlier verification
-        work = self._in_turn(client, batches, before, verdicts, asked, answer)
-        mine = tasks[client.producer] = asyncio.get_running_loop().create_task(work)
-        mine.add_done_callback(lambda done: _leave(tasks, client.producer, done))
-        return mine
+        before = self._running.get(client.producer)
+        mine = self._running[client.producer] = asyncio.get_running_loop().create_future()
+        try:
+            if before is not None:
+                await asyncio.wait((before,))
+            return await self._verify_in_order(client, batches, pace)
+        finally:
+            if self._running.get(client.producer) is mine:
+                del self._running[client.producer]
+            mine.set_result(None)
 
-    async def _in_turn(
-        self,
-        client: TransactionalClient,
-        batches: list[tuple[LeaderPartition, int]],
-        before: VerificationTask | None,
-        verdicts: dict[TopicPartition, VerificationResult],
-        asked: dict[TopicPartition, Verification],
-        answer: CodesOrAwaitable | None,
-    ) -> VerificationResults:
-        """Verifies the batches of one producer in order. The next verification continues only after the caller of this
-        verification has appended its batch."""
-        if before is not None:
-            await asyncio.wait((before,))
-        return await self._wait(client, batches, verdicts, asked, answer)
-
-    def _guarded(
-        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]]
+    async def _begin(
+        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]], pace: Pace
     ) -> tuple[dict[TopicPartition, VerificationResult], dict[TopicPartition, Verification]]:
         """Begins a verification of each batch in the log of its partition. Returns two mappings: all verifications, and
         only the verifications that the coordinator must confirm.
@@ -136,7 +113,9 @@ class TransactionVerifier:
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}
         asked: dict[TopicPartition, Verification] = {}
-        for leader, base_sequence in batches:
+        for number, (leader, base_sequence) in enumerate(batches):
+            if number % BATCHES_AT_ONCE == 0:
+                await pace(min(BATCHES_AT_ONCE, len(batches) - number) * BATCH_COST)
             verification = leader.log.producers.state.verification(
                 ProducerId(client.producer_id),
                 client.producer_epoch,
@@ -154,58 +133,35 @@ class TransactionVerifier:
         self.times_ms.add((self._clock.monotonic() - began) * 1000)
         self.counts.failures += sum(code is not ErrorCode.NONE for code in codes.values())
 
-    def _ask(
-        self, client: TransactionalClient, asked: Mapping[TopicPartition, Verification]
-    ) -> CodesOrAwaitable:
-        return self._transactions.verify_or_add(
-            client.transactional_id, client.producer_id, client.producer_epoch, asked, add=client.adds
-        )
-
-    async def _wait(
-        self,
-        client: TransactionalClient,
-        batches: list[tuple[LeaderPartition, int]],
-        verdicts: dict[TopicPartition, VerificationResult],
-        asked: dict[TopicPartition, Verification],
-        answer: CodesOrAwaitable | None,
+    async def _verify_in_order(
+        self, client: TransactionalClient, batches: list[tuple[LeaderPartition, int]], pace: Pace
     ) -> VerificationResults:
-        """Waits until the markers of the producer's last transaction are written. A client of TV2 begins its next
-        transaction without waiting for these markers.
+        """Asks the coordinator, and waits until the markers of the producer's last transaction are written. A client of
+        TV2 begins its next transaction without waiting for these markers.
 
         Each attempt makes new verifications, because a marker makes the old verifications invalid. If a marker is
         written before the coordinator has answered, the answer may be about the next transaction. So the coordinator is
         asked again.
         """
+        verdicts, asked = await self._begin(client, batches, pace)
+        if not asked:
+            return verdicts
         began = self._clock.monotonic()
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")
-        while True:
-            if answer is not None:
-                codes = await answer if isawaitable(answer) else answer
-                is_early = client.adds and _is_concurrent(codes)
-                if left_ms <= 0 or not (is_early or _is_dropped(client, batches, asked)):
-                    self._count(codes, began)
-                    return verdicts | _judged(client, asked, codes)
-                if is_early:
-                    await asyncio.sleep(step_ms / 1000)
-                left_ms -= step_ms
-            verdicts, asked = {}, {}
-            for begin in range(0, len(batches), PARTITIONS_PER_TURN):
-                if begin > 0:
-                    await next_turn()
-                some = self._guarded(client, batches[begin : begin + PARTITIONS_PER_TURN])
-                verdicts |= some[0]
-                asked |= some[1]
-            if not asked:
-                return verdicts
-            answer = self._ask(client, asked)
-
-
-def _leave(
-    tasks: dict[tuple[int, int], VerificationTask], producer: tuple[int, int], done: VerificationTask
-) -> None:
-    if tasks.get(producer) is done:
-        del tasks[producer]
+        while asked:
+            codes = await self._transactions.verify_or_add(
+                client.transactional_id, client.producer_id, client.producer_epoch, asked, add=client.adds
+            )
+            is_early = client.adds and _is_concurrent(codes)
+            if left_ms <= 0 or not (is_early or _is_dropped(client, batches, asked)):
+                self._count(codes, began)
+                return verdicts | _judged(client, asked, codes)
+            if is_early:
+                await asyncio.sleep(step_ms / 1000)
+            left_ms -= step_ms
+            verdicts, asked = await self._begin(client, batches, pace)
+        return verdicts
 
 
 def _is_dropped(

@@ -7,8 +7,9 @@ broker, this broker stops writing. The next coordinator writes all markers of th
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from kcli.config.broker import BrokerConfig
@@ -39,7 +40,6 @@ from kcli.server.coordinators.shards import CoordinatorShards, ShardKind
 from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.quorum.producer_ids import ProducerIds
-from kcli.server.requests.answers import then
 
 _log = logging.getLogger("kcli.server.TransactionCoordinator")
 
@@ -103,34 +103,26 @@ class TransactionCoordinator:
 
     # --- requests of clients
 
-    def init_producer_id(
-        self, request: InitProducerIdRequest
-    ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    async def init_producer_id(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
         transactional_id = request.transactional_id
         assert transactional_id is not None
-
-        def initialize(fresh: int | None) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-            return self.shards.runner(transactional_id).call(
-                lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
-            )
-
-        wants = self.shards.runner(transactional_id).ask(
+        needs_id = self.shards.runner(transactional_id).ask(
             lambda shard, _: shard.wants_producer_id_to_init(request)
         )
-        return then(self._producer_ids.next_id(), initialize) if wants else initialize(None)
+        fresh = await self._producer_ids.next_id() if needs_id else None
+        return await self.shards.runner(transactional_id).call(
+            lambda shard, token, now_ms: shard.init_producer_id(request, fresh, token, now_ms),
+        )
 
-    def end(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+    async def end(self, request: EndTxnRequest, client_version: int) -> EndTxnResponse:
         transactional_id = request.transactional_id
-
-        def end(fresh: int | None) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-            return self.shards.runner(transactional_id).call(
-                lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
-            )
-
-        wants = self.shards.runner(transactional_id).ask(
+        needs_id = self.shards.runner(transactional_id).ask(
             lambda shard, _: shard.wants_producer_id_to_end(request, client_version)
         )
-        return then(self._producer_ids.next_id(), end) if wants else end(None)
+        fresh = await self._producer_ids.next_id() if needs_id else None
+        return await self.shards.runner(transactional_id).call(
+            lambda shard, token, now_ms: shard.end(request, client_version, fresh, token, now_ms),
+        )
 
     def add_partitions(
         self,
@@ -139,7 +131,7 @@ class TransactionCoordinator:
         producer_epoch: int,
         partitions: Iterable[TopicPartition],
         client_version: int,
-    ) -> ErrorCode | Awaitable[ErrorCode]:
+    ) -> asyncio.Future[ErrorCode]:
         """Adds partitions to a transaction. Returns one error code for all partitions. Raises KafkaError if this broker
         does not coordinate the transaction."""
         added = frozenset(partitions)
@@ -155,7 +147,7 @@ class TransactionCoordinator:
             ),
         )
 
-    def verify_or_add(
+    async def verify_or_add(
         self,
         transactional_id: str,
         producer_id: int,
@@ -163,7 +155,7 @@ class TransactionCoordinator:
         partitions: Iterable[TopicPartition],
         *,
         add: bool,
-    ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+    ) -> dict[TopicPartition, ErrorCode]:
         """Verifies that partitions belong to a transaction, for the leader of these partitions (KIP-890). If `add` is
         True (TV2), adds the partitions."""
         asked = tuple(partitions)
@@ -174,10 +166,10 @@ class TransactionCoordinator:
                         transactional_id, producer_id, producer_epoch, asked
                     )
                 )
-            answer = self.add_partitions(transactional_id, producer_id, producer_epoch, asked, TV2)
+            code = await self.add_partitions(transactional_id, producer_id, producer_epoch, asked, TV2)
         except KafkaError as error:
-            return dict.fromkeys(asked, error.code)
-        return dict.fromkeys(asked, answer) if isinstance(answer, ErrorCode) else _for_all(answer, asked)
+            code = error.code
+        return dict.fromkeys(asked, code)
 
     # --- markers
 
@@ -209,16 +201,6 @@ def _markers_written(
     send: SendMarkers, partitions: Sequence[TopicPartition], shard: TransactionShard, now_ms: int
 ) -> TransactionReady:
     return shard.markers_written(send.transactional_id, send.producer_epoch, partitions, now_ms)
-
-
-async def _for_all(
-    answer: Awaitable[ErrorCode], partitions: tuple[TopicPartition, ...]
-) -> dict[TopicPartition, ErrorCode]:
-    try:
-        code = await answer
-    except KafkaError as error:
-        code = error.code
-    return dict.fromkeys(partitions, code)
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:

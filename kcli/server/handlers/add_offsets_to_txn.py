@@ -6,34 +6,39 @@ partition.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.coordinator.transaction.state import TV0
-from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.requests.access import READ_GROUP, WRITE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _PRODUCER_FENCED_FROM = 2
 
 
-def handle(
-    context: BrokerContext, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     context.rights.require_on(READ_GROUP, request.group_id)
-    partition = TopicPartition(GROUP_TOPIC.name, context.ports.groups.shards.partition_of(request.group_id))
-    answer = context.ports.transactions.add_partitions(
-        request.transactional_id, request.producer_id, request.producer_epoch, (partition,), TV0
+    number = context.ports.groups.shards.partition_of(request.group_id)
+    code = await context.ports.transactions.add_partitions(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        (TopicPartition(GROUP_TOPIC.name, number),),
+        TV0,
     )
-
-    def answered(code: ErrorCode) -> AddOffsetsToTxnResponse:
-        return AddOffsetsToTxnResponse(
-            error_code=fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code)
-        )
-
-    return then(answer, answered)
+    return AddOffsetsToTxnResponse(error_code=fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code))

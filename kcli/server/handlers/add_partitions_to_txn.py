@@ -9,11 +9,13 @@ transaction. In a verification, a partition that is not part of the transaction 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
 from kcli.metadata.image import MetadataImage
+from kcli.model.pace import nested
 from kcli.model.topic_names import is_internal
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.add_partitions_to_txn import (
@@ -25,123 +27,99 @@ from kcli.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from kcli.server.handlers.ports import BrokerContext
+from kcli.runtime.turns import started
+from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.metrics.requests import VERIFICATION
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import CLUSTER_ACTION, WRITE_TOPIC, WRITE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import finished, then
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 from kcli.server.requests.rights import EVERY_NAME
-from kcli.server.requests.turns import Steps, nested_steps, next_turn, run_in_turns
 
-TRANSACTIONS_PER_TURN = 20
-ANSWERS_PER_TURN = 100
+TRANSACTION_COST = 50
+PARTITION_COST = 2
 _BATCHED_FROM = 4
 _PRODUCER_FENCED_FROM = 2
 
-
 Codes = dict[TopicPartition, ErrorCode]
 
-PARTITIONS_PER_TURN = 500
-"""Partitions that are checked or answered in one iteration of the event loop. A partition takes 1 to 2 µs. The
-coordinator adds all partitions in one decision."""
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
+    transactions: TransactionCoordinator
 
 
-def handle(
-    context: BrokerContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-    rights = context.rights
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     if context.api_version >= _BATCHED_FROM:
-        rights.require(CLUSTER_ACTION)
-        return _of_brokers(context, request)
-    rights.require_on(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
+        context.rights.require(CLUSTER_ACTION)
+        return await _serve_broker(context, request)
+    context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.v3_and_below_transactional_id)
     topics = request.v3_and_below_topics
     names = (topic.name for topic in topics if not is_internal(topic.name))
-
-    def check(allowed: Container[str]) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-        refused = run_in_turns(_refused(context, topics, allowed, is_client=True), PARTITIONS_PER_TURN)
-        return then(refused, lambda codes: _add_checked(context, request, codes))
-
-    return then(rights.allowed_in_turns(WRITE_TOPIC, names), check)
-
-
-def error_response(
-    context: BrokerContext, request: AddPartitionsToTxnRequest, error: KafkaError
-) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-    if context.api_version >= _BATCHED_FROM:
-        return AddPartitionsToTxnResponse(error_code=error.code)
-    return _response(request, lambda _: error.code)
-
-
-def _add_checked(
-    context: BrokerContext, request: AddPartitionsToTxnRequest, codes: dict[TopicPartition, ErrorCode]
-) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    allowed = await context.allowed(WRITE_TOPIC, names)
+    codes = await _checked(context, topics, allowed, is_client=True)
     if any(code is not ErrorCode.NONE for code in codes.values()):
-        return _response(request, codes.__getitem__)
-
-    def answered(code: ErrorCode) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-        fenced = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code)
-        return _response(request, lambda _: fenced)
-
-    return then(_add(context, request, codes), answered)
-
-
-def _response(
-    request: AddPartitionsToTxnRequest, code_of: Callable[[TopicPartition], ErrorCode]
-) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-    results = run_in_turns(_results(request.v3_and_below_topics, code_of), PARTITIONS_PER_TURN)
-    return then(results, lambda topics: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
-
-
-def _add(
-    context: BrokerContext, request: AddPartitionsToTxnRequest, partitions: Iterable[TopicPartition]
-) -> ErrorCode | Awaitable[ErrorCode]:
-    return context.ports.transactions.add_partitions(
+        return await _response(context, request, codes.__getitem__)
+    code = await context.ports.transactions.add_partitions(
         request.v3_and_below_transactional_id,
         request.v3_and_below_producer_id,
         request.v3_and_below_producer_epoch,
-        partitions,
+        codes,
         TV0,
     )
+    fenced = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, code)
+    return await _response(context, request, lambda _: fenced)
 
 
-async def _of_brokers(
-    context: BrokerContext, request: AddPartitionsToTxnRequest
+async def error_response(
+    context: Context, request: AddPartitionsToTxnRequest, error: KafkaError
 ) -> AddPartitionsToTxnResponse:
+    if context.api_version >= _BATCHED_FROM:
+        return AddPartitionsToTxnResponse(error_code=error.code)
+    return await _response(context, request, lambda _: error.code)
+
+
+async def _response(
+    context: Context, request: AddPartitionsToTxnRequest, code_of: Callable[[TopicPartition], ErrorCode]
+) -> AddPartitionsToTxnResponse:
+    results = await _results(context, request.v3_and_below_topics, code_of)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
+
+
+async def _serve_broker(context: Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
     """Handles a request of a broker. Begins the work for all transactions before it waits for an answer, because each
     answer may wait for other replicas.
     """
     begun = []
     are_verified = True
-    for at, transaction in enumerate(request.transactions, start=1):
+    for transaction in request.transactions:
+        await context.pace(TRANSACTION_COST)
         are_verified = are_verified and transaction.verify_only
-        begun.append((transaction, await _begin(context, transaction)))
-        if at % TRANSACTIONS_PER_TURN == 0:
-            await next_turn()
+        codes = await _checked(context, transaction.topics, EVERY_NAME, is_client=False)
+        begun.append((transaction, started(_verify_or_add(context, transaction, codes))))
     if are_verified:
         context.facts.is_of_kind(VERIFICATION)
     results = []
-    for at, (transaction, answer) in enumerate(begun, start=1):
-        if at % ANSWERS_PER_TURN == 0:
-            await next_turn()
-        codes = await finished(answer)
-        topics = run_in_turns(_results(transaction.topics, codes.__getitem__), PARTITIONS_PER_TURN)
+    for transaction, answer in begun:
+        await context.pace(TRANSACTION_COST)
+        codes = await answer
         result = AddPartitionsToTxnResult(
-            transactional_id=transaction.transactional_id, topic_results=await finished(topics)
+            transactional_id=transaction.transactional_id,
+            topic_results=await _results(context, transaction.topics, codes.__getitem__),
         )
         results.append(result)
     return AddPartitionsToTxnResponse(results_by_transaction=tuple(results))
 
 
-async def _begin(
-    context: BrokerContext, transaction: AddPartitionsToTxnTransaction
-) -> Codes | Awaitable[Codes]:
-    """Returns the code of each partition. If the transaction must be written first, returns an awaitable of the
-    codes."""
-    refused = _refused(context, transaction.topics, EVERY_NAME, is_client=False)
-    codes = await finished(run_in_turns(refused, PARTITIONS_PER_TURN))
+async def _verify_or_add(context: Context, transaction: AddPartitionsToTxnTransaction, codes: Codes) -> Codes:
+    """Returns the code of each partition. `codes` are the results of the checks."""
     if any(code is not ErrorCode.NONE for code in codes.values()):
         return codes
-    return context.ports.transactions.verify_or_add(
+    return await context.ports.transactions.verify_or_add(
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
@@ -150,21 +128,23 @@ async def _begin(
     )
 
 
-def _refused(
-    context: BrokerContext,
+async def _checked(
+    context: Context,
     topics: tuple[AddPartitionsToTxnTopic, ...],
     allowed: Container[str],
     *,
     is_client: bool,
-) -> Steps[dict[TopicPartition, ErrorCode]]:
+) -> Codes:
     """Returns the error code of each partition. All codes are NONE if all partitions can be added. Otherwise a
     partition that cannot be added gets the code of its error, and each other partition gets OPERATION_NOT_ATTEMPTED."""
-    image = context.ports.metadata  # one image for all turns
-    codes: dict[TopicPartition, ErrorCode] = {}
+    image = context.ports.loader.image  # one image for all turns
+    codes: Codes = {}
     are_all = True
     for topic in topics:
+        await context.pace(PARTITION_COST)
         is_refused = topic.name not in allowed or (is_client and is_internal(topic.name))
         for partition in topic.partitions:
+            await context.pace(PARTITION_COST)
             code = (
                 ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 if is_refused
@@ -172,14 +152,12 @@ def _refused(
             )
             codes[TopicPartition(topic.name, partition)] = code
             are_all = are_all and code is ErrorCode.NONE
-            yield
-        yield
     if are_all:
         return codes
     for key, code in codes.items():
+        await context.pace(PARTITION_COST)
         if code is ErrorCode.NONE:
             codes[key] = ErrorCode.OPERATION_NOT_ATTEMPTED
-        yield
     return codes
 
 
@@ -189,17 +167,19 @@ def _error_of(image: MetadataImage, topic: str, partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _results(
-    topics: tuple[AddPartitionsToTxnTopic, ...], code_of: Callable[[TopicPartition], ErrorCode]
-) -> Steps[tuple[AddPartitionsToTxnTopicResult, ...]]:
-    return (
-        yield from nested_steps(
-            topics,
-            lambda topic: topic.partitions,
-            lambda topic, partition: AddPartitionsToTxnPartitionResult(
-                partition_index=partition,
-                partition_error_code=code_of(TopicPartition(topic.name, partition)),
-            ),
-            lambda topic, parts: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=parts),
-        )
+async def _results(
+    context: Context,
+    topics: tuple[AddPartitionsToTxnTopic, ...],
+    code_of: Callable[[TopicPartition], ErrorCode],
+) -> tuple[AddPartitionsToTxnTopicResult, ...]:
+    return await nested(
+        context.pace,
+        PARTITION_COST,
+        topics,
+        lambda topic: topic.partitions,
+        lambda topic, partition: AddPartitionsToTxnPartitionResult(
+            partition_index=partition,
+            partition_error_code=code_of(TopicPartition(topic.name, partition)),
+        ),
+        lambda topic, parts: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=parts),
     )

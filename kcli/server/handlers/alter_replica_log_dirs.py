@@ -13,7 +13,7 @@ errors:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError, StorageError
 from kcli.protocol.messages.alter_replica_log_dirs import (
@@ -22,49 +22,51 @@ from kcli.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.answers import finished
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, next_turn, run_in_turns
+from kcli.server.partitions.log_dir_moves import LogDirMoves
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
-PARTITIONS_PER_TURN = 100
-"""Partitions that are handled in one iteration of the event loop. A partition takes 10 µs."""
+PARTITION_COST = 10
 
 
-async def handle(context: BrokerContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    count = 0
-    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+@dataclass(frozen=True, slots=True)
+class Ports:
+    moves: LogDirMoves
+
+
+Context = RequestContext[Ports]
+Results = dict[str, list[AlterReplicaLogDirPartitionResult]]
+
+
+async def handle(context: Context, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+    results: Results = {}
     for directory in request.dirs:
         for topic in directory.topics:
             for number in topic.partitions:
+                await context.pace(PARTITION_COST)
                 code = await _alter(context, topic.name, number, directory.path)
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code)
                 )
-                count += 1
-                if count % PARTITIONS_PER_TURN == 0:
-                    await next_turn()
-    return await finished(run_in_turns(_topics(results), REFUSALS_PER_TURN))
+    return await _response(context, results)
 
 
-def error_response(
-    _context: BrokerContext, request: AlterReplicaLogDirsRequest, error: KafkaError
-) -> AlterReplicaLogDirsResponse | Awaitable[AlterReplicaLogDirsResponse]:
-    return run_in_turns(_failed(request, error.code), REFUSALS_PER_TURN)
-
-
-def _failed(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Steps[AlterReplicaLogDirsResponse]:
-    results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+async def error_response(
+    context: Context, request: AlterReplicaLogDirsRequest, error: KafkaError
+) -> AlterReplicaLogDirsResponse:
+    results: Results = {}
     for directory in request.dirs:
         for topic in directory.topics:
+            await context.pace(REFUSAL_COST)
             partitions = results.setdefault(topic.name, [])
             for number in topic.partitions:
-                partitions.append(AlterReplicaLogDirPartitionResult(partition_index=number, error_code=code))
-                yield
-            yield
-    return (yield from _topics(results))
+                await context.pace(REFUSAL_COST)
+                partitions.append(
+                    AlterReplicaLogDirPartitionResult(partition_index=number, error_code=error.code)
+                )
+    return await _response(context, results)
 
 
-async def _alter(context: BrokerContext, topic: str, number: int, path: str) -> ErrorCode:
+async def _alter(context: Context, topic: str, number: int, path: str) -> ErrorCode:
     try:
         await context.ports.moves.alter(topic, number, path)
     except KafkaError as error:
@@ -74,11 +76,9 @@ async def _alter(context: BrokerContext, topic: str, number: int, path: str) -> 
     return ErrorCode.NONE
 
 
-def _topics(
-    results: dict[str, list[AlterReplicaLogDirPartitionResult]],
-) -> Steps[AlterReplicaLogDirsResponse]:
+async def _response(context: Context, results: Results) -> AlterReplicaLogDirsResponse:
     topics = []
     for name, partitions in results.items():
+        await context.pace(REFUSAL_COST)
         topics.append(AlterReplicaLogDirTopicResult(topic_name=name, partitions=tuple(partitions)))
-        yield
     return AlterReplicaLogDirsResponse(results=tuple(topics))

@@ -7,7 +7,7 @@ UNSUPPORTED_VERSION.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container
+from dataclasses import dataclass
 from functools import partial
 
 from kcli.coordinator.group.consumer.requests import CONSUMER_HEARTBEAT
@@ -19,29 +19,38 @@ from kcli.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from kcli.server.coordinators.group_ids import caller_of
-from kcli.server.coordinators.regex_search import compiled_in_a_turn
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.regex_search import compile_in_a_turn
 from kcli.server.requests.access import DESCRIBE_TOPIC, READ_GROUP
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.rights import EVERY_NAME
 
 
-def handle(
-    context: BrokerContext, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
     groups = context.ports.groups
     if not groups.serves_consumer_protocol:
         raise UnsupportedVersionException
-    rights = context.rights
-    if not rights.allows(READ_GROUP, request.group_id):
+    if not context.rights.allows(READ_GROUP, request.group_id):
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    asked = request.subscribed_topic_names or ()
-    seen = rights.allowed_in_turns(DESCRIBE_TOPIC, asked)
-    return then(
-        seen,
-        lambda names: then(
-            compiled_in_a_turn(request.subscribed_topic_regex), lambda _: _heartbeat(context, request, names)
-        ),
+    names = request.subscribed_topic_names or ()
+    allowed = await context.allowed(DESCRIBE_TOPIC, names)
+    if allowed is not EVERY_NAME and any(name not in allowed for name in names):
+        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if request.subscribed_topic_regex:
+        await compile_in_a_turn(request.subscribed_topic_regex)
+    caller = caller_of(context, _visible(context))
+    context.only_waits = True
+    return await groups.shards.runner(request.group_id).call(
+        lambda shard, token, now_ms: shard.serve(CONSUMER_HEARTBEAT, Call(request, caller, token), now_ms),
+        shows_writes=True,
     )
 
 
@@ -50,19 +59,7 @@ def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=code)
 
 
-def _heartbeat(
-    context: BrokerContext, request: ConsumerGroupHeartbeatRequest, seen: Container[str]
-) -> ConsumerGroupHeartbeatResponse | Awaitable[ConsumerGroupHeartbeatResponse]:
-    if seen is not EVERY_NAME and any(name not in seen for name in request.subscribed_topic_names or ()):
-        return _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    caller = caller_of(context, _visible(context))
-    return context.ports.groups.shards.runner(request.group_id).call(
-        lambda shard, token, now_ms: shard.serve(CONSUMER_HEARTBEAT, Call(request, caller, token), now_ms),
-        shows_writes=True,
-    )
-
-
-def _visible(context: BrokerContext) -> VisibleTopics | None:
+def _visible(context: Context) -> VisibleTopics | None:
     """Returns the topics that match the client's regular expression and that the client may describe."""
     rights = context.rights
-    return None if rights.is_open else partial(rights.allowed_steps, DESCRIBE_TOPIC, traced=True)
+    return None if rights.is_open else partial(rights.checked, DESCRIBE_TOPIC, traced=True)

@@ -7,9 +7,8 @@ not longer than the timeout of the request. A follower learns the log start offs
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -22,6 +21,7 @@ from kcli.errors import (
     StorageError,
 )
 from kcli.model.ids import Offset
+from kcli.model.pace import nested
 from kcli.model.topic_names import is_internal
 from kcli.protocol.messages.delete_records import (
     DeleteRecordsPartition,
@@ -32,22 +32,32 @@ from kcli.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from kcli.replica.waiting import ProduceWait
-from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import error_of_ended
+from kcli.server.metrics.metrics import Metrics
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.partitions.parked import ParkedProduce, measure_again
+from kcli.server.partitions.parked import ParkedRequest, measure_again
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import DELETE_TOPIC
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
 _NO_LOW_WATERMARK = -1
 HIGH_WATERMARK = -1
 """The offset in a request that means the high watermark."""
 
 
-PARTITIONS_PER_TURN = 20
-"""Partitions that are handled in one iteration of the event loop. A partition takes 5 µs, or 50 µs and more if segments
-are deleted."""
+PARTITION_COST = 50
+"""A partition takes 5 µs, or 50 µs and more if segments are deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
+    metrics: Metrics
+    replicas: Replicas
+
+
+Context = RequestContext[Ports]
 
 
 class Deletion(NamedTuple):
@@ -58,43 +68,38 @@ class Deletion(NamedTuple):
     offset: Offset
 
 
-def handle(
-    context: BrokerContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    allowed = context.rights.allowed_in_turns(DELETE_TOPIC, (topic.name for topic in request.topics))
-    return then(allowed, lambda names: _delete_allowed(context, request, names))
-
-
-def _delete_allowed(
-    context: BrokerContext, request: DeleteRecordsRequest, allowed: Container[str]
-) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    waiting: list[Deletion] = []
+async def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    allowed = await context.allowed(DELETE_TOPIC, (topic.name for topic in request.topics))
+    deletions: list[Deletion] = []
 
     def delete(topic: DeleteRecordsTopic, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         if topic.name not in allowed:
             return _failed(part.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return _delete(context, topic.name, part, waiting)
+        return _delete(context, topic.name, part, deletions)
 
-    response = run_in_turns(_by_partition(request, delete), PARTITIONS_PER_TURN)
-    return then(
-        response,
-        lambda deleted: _wait(context, request.timeout_ms, deleted, waiting) if waiting else deleted,
+    response = await _by_partition(context, PARTITION_COST, request, delete)
+    if not deletions:
+        return response
+    return _after_wait(response, deletions, await _wait(context, request.timeout_ms, deletions))
+
+
+async def error_response(
+    context: Context, request: DeleteRecordsRequest, error: KafkaError
+) -> DeleteRecordsResponse:
+    return await _by_partition(
+        context, REFUSAL_COST, request, lambda _, part: _failed(part.partition_index, error.code)
     )
 
 
-def error_response(
-    _context: BrokerContext, request: DeleteRecordsRequest, error: KafkaError
-) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    return run_in_turns(
-        _by_partition(request, lambda _, part: _failed(part.partition_index, error.code)), REFUSALS_PER_TURN
-    )
-
-
-def _by_partition(
+async def _by_partition(
+    context: Context,
+    cost: int,
     request: DeleteRecordsRequest,
     answer: Callable[[DeleteRecordsTopic, DeleteRecordsPartition], DeleteRecordsPartitionResult],
-) -> Steps[DeleteRecordsResponse]:
-    topics = yield from nested_steps(
+) -> DeleteRecordsResponse:
+    topics = await nested(
+        context.pace,
+        cost,
         request.topics,
         lambda topic: topic.partitions,
         answer,
@@ -104,7 +109,7 @@ def _by_partition(
 
 
 def _delete(
-    context: BrokerContext, topic: str, part: DeleteRecordsPartition, waiting: list[Deletion]
+    context: Context, topic: str, part: DeleteRecordsPartition, deletions: list[Deletion]
 ) -> DeleteRecordsPartitionResult:
     try:
         if is_internal(topic):
@@ -122,58 +127,52 @@ def _delete(
         return _failed(part.partition_index, KafkaStorageException.code)
     low_watermark = leader.low_watermark
     if low_watermark < offset:
-        waiting.append(Deletion(topic, leader, offset))
+        deletions.append(Deletion(topic, leader, offset))
     return DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=low_watermark)
 
 
-def _wait(
-    context: BrokerContext, timeout_ms: int, response: DeleteRecordsResponse, waiting: list[Deletion]
-) -> asyncio.Future[DeleteRecordsResponse]:
-    """Returns a future of the response. The future is done when the low watermark of each partition has reached the
-    offset of its deletion. It is also done when the timeout of the request has passed.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[DeleteRecordsResponse] = loop.create_future()
+async def _wait(
+    context: Context, timeout_ms: int, deletions: list[Deletion]
+) -> dict[tuple[str, int], DeleteRecordsPartitionResult]:
+    """Waits until the low watermark of each partition has reached the offset of its deletion, or until the timeout of
+    the request has passed. Returns the results of the partitions whose wait has ended."""
     results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}
     waits = context.ports.metrics.waits
-    waits.deletions.begin(len(waiting))
+    parked = ParkedRequest(ProduceWait(len(deletions)))
 
     def reached(deletion: Deletion) -> None:
-        leader = deletion.leader
-        results[deletion.topic, leader.partition] = _outcome(context, deletion)
+        results[deletion.topic, deletion.leader.partition] = _outcome(context, deletion)
         parked.committed()
 
-    def done() -> None:
-        timer.cancel()
-        waits.deletions.end(len(waiting))
-        waits.expired.deletions += len(waiting) - len(results)
-        if not answer.done():
-            answer.set_result(_after_wait(response, waiting, results))
-
-    parked = ParkedProduce(ProduceWait(len(waiting)), done)
-    timer = loop.call_later(max(timeout_ms, 0) / 1000, parked.finish)
-    for deletion in waiting:
-        deletion.leader.when_deleted(deletion.offset, partial(reached, deletion))
-    return answer
+    waits.deletions.begin(len(deletions))
+    context.only_waits = True
+    try:
+        for deletion in deletions:
+            deletion.leader.when_deleted(deletion.offset, partial(reached, deletion))
+        await parked.wait(timeout_ms)
+    finally:
+        waits.deletions.end(len(deletions))
+    waits.expired.deletions += len(deletions) - len(results)
+    return dict(results)
 
 
-def _outcome(context: BrokerContext, deletion: Deletion) -> DeleteRecordsPartitionResult:
+def _outcome(context: Context, deletion: Deletion) -> DeleteRecordsPartitionResult:
     leader = deletion.leader
     if not leader.is_leader:
-        return _failed(leader.partition, error_of_ended(context, leader))
+        return _failed(leader.partition, error_of_ended(context.ports.loader.image, leader))
     return DeleteRecordsPartitionResult(partition_index=leader.partition, low_watermark=leader.low_watermark)
 
 
 def _after_wait(
     response: DeleteRecordsResponse,
-    waiting: list[Deletion],
-    results: Mapping[tuple[str, int], DeleteRecordsPartitionResult],
+    deletions: list[Deletion],
+    results: dict[tuple[str, int], DeleteRecordsPartitionResult],
 ) -> DeleteRecordsResponse:
     """The response with the results of the partitions that waited. A partition without a result has timed out."""
     waited = {
         (topic, leader.partition): _failed(leader.partition, ErrorCode.REQUEST_TIMED_OUT)
-        for topic, leader, _ in waiting
-    } | dict(results)
+        for topic, leader, _ in deletions
+    } | results
     return DeleteRecordsResponse(
         topics=tuple(
             replace(

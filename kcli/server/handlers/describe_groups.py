@@ -6,8 +6,7 @@ A group that is missing or has another type is reported as "Dead". From version 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcli.coordinator.group.classic.requests import DESCRIBE_CLASSIC_GROUP
 from kcli.coordinator.group.requests import Describe
@@ -18,50 +17,54 @@ from kcli.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.requests.access import DESCRIBE_GROUP
-from kcli.server.requests.answers import then
-from kcli.server.requests.rights import STEPS_OF_REFUSAL
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
-MEMBERS_PER_TURN = 400
-"""Groups and members that are described in one iteration of the event loop. A group takes 4 µs, and a member 1 to 3 µs.
-A group is never divided: 5,000 members take 5 ms."""
-
-
-def handle(
-    context: BrokerContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
-    return run_in_turns(_all(context, request), MEMBERS_PER_TURN)
+GROUP_COST = 5
+REFUSED_COST = 25
+"""The cost of a group that the client may not describe, because its line in the log takes long."""
+MEMBER_COST = 3
+"""The cost of a member. A group is never divided: 5,000 members take 5 ms."""
 
 
-def _all(context: BrokerContext, request: DescribeGroupsRequest) -> Steps[DescribeGroupsResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     rights = context.rights
     groups = []
     for group_id in request.groups:
+        await context.pace(GROUP_COST)
         if not rights.allows(DESCRIBE_GROUP, group_id):
             # Kafka's answer has no text.
             groups.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
-            for _ in range(STEPS_OF_REFUSAL):
-                yield
+            await context.pace(REFUSED_COST)
             continue
         group = _described(context, group_id)
-        for _ in range(1 + len(group.members)):
-            yield
+        await context.pace(len(group.members) * MEMBER_COST)
         if group.error_code is ErrorCode.NONE and request.include_authorized_operations:
             group = replace(group, authorized_operations=rights.operations(ResourceType.GROUP, group_id))
         groups.append(group)
     return DescribeGroupsResponse(groups=tuple(groups))
 
 
-def error_response(
-    _context: BrokerContext, request: DescribeGroupsRequest, error: KafkaError
-) -> DescribeGroupsResponse | Awaitable[DescribeGroupsResponse]:
-    groups = in_turns(request.groups, lambda group_id: _failed(group_id, error), REFUSALS_PER_TURN)
-    return then(groups, lambda failed: DescribeGroupsResponse(groups=tuple(failed)))
+async def error_response(
+    context: Context, request: DescribeGroupsRequest, error: KafkaError
+) -> DescribeGroupsResponse:
+    groups = []
+    for group_id in request.groups:
+        await context.pace(REFUSAL_COST)
+        groups.append(_failed(group_id, error))
+    return DescribeGroupsResponse(groups=tuple(groups))
 
 
-def _described(context: BrokerContext, group_id: str) -> DescribedGroup:
+def _described(context: Context, group_id: str) -> DescribedGroup:
     try:
         runner = context.ports.groups.shards.runner(group_id)
     except KafkaError as error:

@@ -4,7 +4,7 @@ of its file system (KIP-827).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
@@ -15,43 +15,44 @@ from kcli.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.requests.context import RequestContext
 from kcli.storage.store.description import LogDirDescription
+from kcli.storage.store.store import LogStore
 
-PARTITIONS_PER_TURN = 500
-"""Partitions that are described in one iteration of the event loop. A partition takes 2 µs."""
-
-
-def handle(
-    context: BrokerContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse | Awaitable[DescribeLogDirsResponse]:
-    return run_in_turns(_described(context, request), PARTITIONS_PER_TURN)
+PARTITION_COST = 2
 
 
-def _described(context: BrokerContext, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
-    wanted: set[TopicPartition] | None = None
+@dataclass(frozen=True, slots=True)
+class Ports:
+    logs: LogStore
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    selected: set[TopicPartition] | None = None
     if request.topics is not None:
-        wanted = set()
+        selected = set()
         for topic in request.topics:
+            await context.pace(PARTITION_COST)
             for partition in topic.partitions:
-                wanted.add(TopicPartition(topic.topic, partition))
-                yield
-            yield
-    results = []
-    for directory in context.ports.logs.describe():
-        results.append((yield from _result(directory, wanted)))
-        yield
+                await context.pace(PARTITION_COST)
+                selected.add(TopicPartition(topic.topic, partition))
+    results = [await _result(context, directory, selected) for directory in context.ports.logs.describe()]
     return DescribeLogDirsResponse(results=tuple(results))
 
 
-def _result(directory: LogDirDescription, wanted: set[TopicPartition] | None) -> Steps[DescribeLogDirsResult]:
+async def _result(
+    context: Context, directory: LogDirDescription, selected: set[TopicPartition] | None
+) -> DescribeLogDirsResult:
+    """The result for a directory. `selected` are the partitions of the request, or None for all partitions."""
     if directory.error is not None:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for part in directory.partitions:
-        yield
-        if wanted is None or (part.topic, part.partition) in wanted:
+        await context.pace(PARTITION_COST)
+        if selected is None or (part.topic, part.partition) in selected:
             topics.setdefault(part.topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=part.partition,

@@ -4,9 +4,10 @@ the partition answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.errors import KafkaError, TopicAuthorizationException, UnknownTopicOrPartitionException
+from kcli.model.pace import nested
 from kcli.model.topic_names import is_valid, validate
 from kcli.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -15,64 +16,65 @@ from kcli.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import READ_TOPIC
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 from kcli.storage.log.producer_entries import ProducerEntry
 
 _NONE = -1
 
 
-PARTITIONS_PER_TURN = 200
-"""Partitions and producers that are described in one iteration of the event loop. Each takes 4 µs."""
+PARTITION_COST = 5
+"""The cost of a partition or of a producer."""
 
 
-def handle(
-    context: BrokerContext, request: DescribeProducersRequest
-) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
-    return run_in_turns(_described_topics(context, request), PARTITIONS_PER_TURN)
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
+    replicas: Replicas
 
 
-def error_response(
-    _context: BrokerContext, request: DescribeProducersRequest, error: KafkaError
-) -> DescribeProducersResponse | Awaitable[DescribeProducersResponse]:
-    steps = nested_steps(
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: DescribeProducersRequest) -> DescribeProducersResponse:
+    topics = []
+    for topic in request.topics:
+        await context.pace(PARTITION_COST)
+        # A name that no topic can have is invalid for every client, so this answer needs no permission.
+        is_refused = is_valid(topic.name) and not context.rights.allows(READ_TOPIC, topic.name)
+        partitions = []
+        for index in topic.partition_indexes:
+            await context.pace(PARTITION_COST)
+            if is_refused:
+                partitions.append(_failed(index, TopicAuthorizationException()))
+            else:
+                partitions.append(await _described(context, topic.name, index))
+        topics.append(TopicResponse(name=topic.name, partitions=tuple(partitions)))
+    return DescribeProducersResponse(topics=tuple(topics))
+
+
+async def error_response(
+    context: Context, request: DescribeProducersRequest, error: KafkaError
+) -> DescribeProducersResponse:
+    topics = await nested(
+        context.pace,
+        REFUSAL_COST,
         request.topics,
         lambda topic: topic.partition_indexes,
         lambda _, index: _failed(index, error),
         lambda topic, parts: TopicResponse(name=topic.name, partitions=parts),
     )
-    topics = run_in_turns(steps, REFUSALS_PER_TURN)
-    return then(topics, lambda failed: DescribeProducersResponse(topics=failed))
+    return DescribeProducersResponse(topics=topics)
 
 
-def _described_topics(
-    context: BrokerContext, request: DescribeProducersRequest
-) -> Steps[DescribeProducersResponse]:
-    rights = context.rights
-    topics = []
-    for topic in request.topics:
-        # A name that no topic can have is invalid for every client, so this answer needs no permission.
-        is_refused = is_valid(topic.name) and not rights.allows(READ_TOPIC, topic.name)
-        partitions = []
-        for index in topic.partition_indexes:
-            if is_refused:
-                partitions.append(_failed(index, TopicAuthorizationException()))
-            else:
-                partitions.append((yield from _described(context, topic.name, index)))
-            yield
-        topics.append(TopicResponse(name=topic.name, partitions=tuple(partitions)))
-        yield
-    return DescribeProducersResponse(topics=tuple(topics))
-
-
-def _described(context: BrokerContext, topic: str, index: int) -> Steps[PartitionResponse]:
+async def _described(context: Context, topic: str, index: int) -> PartitionResponse:
     try:
         validate(topic)
     except KafkaError as error:
         return _failed(index, error)
-    if topic not in context.ports.metadata.topics:
+    if topic not in context.ports.loader.image.topics:
         return _failed(index, UnknownTopicOrPartitionException())
     try:
         log = context.ports.replicas.hosted(topic, index).log
@@ -81,8 +83,8 @@ def _described(context: BrokerContext, topic: str, index: int) -> Steps[Partitio
         return PartitionResponse(partition_index=index, error_code=error.code)
     producers = []
     for entry in log.producers.active():
+        await context.pace(PARTITION_COST)
         producers.append(_state(entry))
-        yield
     return PartitionResponse(partition_index=index, active_producers=tuple(producers))
 
 

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.describe_transactions import (
@@ -13,52 +12,53 @@ from kcli.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.requests.access import DESCRIBE_TOPIC, DESCRIBE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
-IDS_PER_TURN = 200
-"""Transactional ids that are described in one iteration of the event loop. An id takes 4 µs, and 1 µs more for each
-partition."""
+ID_COST = 5
+"""The cost of a transactional id. It takes 4 µs, and 1 µs more for each partition."""
 
 
-def handle(
-    context: BrokerContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
-    states = in_turns(request.transactional_ids, lambda name: _allowed(context, name), IDS_PER_TURN)
-    return then(states, _response)
+@dataclass(frozen=True, slots=True)
+class Ports:
+    transactions: TransactionCoordinator
 
 
-def error_response(
-    _context: BrokerContext, request: DescribeTransactionsRequest, error: KafkaError
-) -> DescribeTransactionsResponse | Awaitable[DescribeTransactionsResponse]:
-    states = in_turns(
-        request.transactional_ids,
-        lambda name: TransactionState(transactional_id=name, error_code=error.code),
-        REFUSALS_PER_TURN,
-    )
-    return then(states, _response)
+Context = RequestContext[Ports]
 
 
-def _response(states: list[TransactionState]) -> DescribeTransactionsResponse:
+async def handle(context: Context, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    states = []
+    for transactional_id in request.transactional_ids:
+        await context.pace(ID_COST)
+        states.append(await _visible(context, transactional_id))
     return DescribeTransactionsResponse(transaction_states=tuple(states))
 
 
-def _allowed(context: BrokerContext, transactional_id: str) -> TransactionState:
+async def error_response(
+    context: Context, request: DescribeTransactionsRequest, error: KafkaError
+) -> DescribeTransactionsResponse:
+    states = []
+    for transactional_id in request.transactional_ids:
+        await context.pace(REFUSAL_COST)
+        states.append(TransactionState(transactional_id=transactional_id, error_code=error.code))
+    return DescribeTransactionsResponse(transaction_states=tuple(states))
+
+
+async def _visible(context: Context, transactional_id: str) -> TransactionState:
     """The state of a transactional id, without the topics that the client may not describe."""
-    rights = context.rights
-    if not rights.allows(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
+    if not context.rights.allows(DESCRIBE_TRANSACTIONAL_ID, transactional_id):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return TransactionState(transactional_id=transactional_id, error_code=code)
     state = _described(context, transactional_id)
-    if rights.is_open or not state.topics:
+    if context.rights.is_open or not state.topics:
         return state
-    seen = rights.allowed(DESCRIBE_TOPIC, (topic.topic for topic in state.topics))
-    return replace(state, topics=tuple(topic for topic in state.topics if topic.topic in seen))
+    allowed = await context.allowed(DESCRIBE_TOPIC, (topic.topic for topic in state.topics))
+    return replace(state, topics=tuple(topic for topic in state.topics if topic.topic in allowed))
 
 
-def _described(context: BrokerContext, transactional_id: str) -> TransactionState:
+def _described(context: Context, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(error_code=ErrorCode.INVALID_REQUEST)
     try:

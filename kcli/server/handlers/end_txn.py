@@ -6,33 +6,37 @@ epoch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcli.coordinator.transaction.state import TV0, TV2
 from kcli.errors import ErrorCode, KafkaError
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.requests.access import WRITE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _PRODUCER_FENCED_FROM = 2
 _TV2_FROM = 5
 
 
-def handle(context: BrokerContext, request: EndTxnRequest) -> EndTxnResponse | Awaitable[EndTxnResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    transactions: TransactionCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: EndTxnRequest) -> EndTxnResponse:
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     version = context.api_version
     if not request.transactional_id:
         return EndTxnResponse(error_code=ErrorCode.INVALID_REQUEST)
-
-    def answered(answer: EndTxnResponse) -> EndTxnResponse:
-        code = fenced_code(version, _PRODUCER_FENCED_FROM, answer.error_code)
-        return answer if code is answer.error_code else replace(answer, error_code=code)
-
-    return then(context.ports.transactions.end(request, TV2 if version >= _TV2_FROM else TV0), answered)
+    response = await context.ports.transactions.end(request, TV2 if version >= _TV2_FROM else TV0)
+    code = fenced_code(version, _PRODUCER_FENCED_FROM, response.error_code)
+    return response if code is response.error_code else replace(response, error_code=code)
 
 
-def error_response(_context: BrokerContext, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
+async def error_response(_context: Context, _request: EndTxnRequest, error: KafkaError) -> EndTxnResponse:
     return EndTxnResponse(error_code=error.code)

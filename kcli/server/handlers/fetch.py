@@ -9,7 +9,8 @@ few of them. The connection sends all other records directly from their files (n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import cast
 
 from kcli.errors import (
@@ -19,6 +20,7 @@ from kcli.errors import (
     StorageError,
     TopicAuthorizationException,
 )
+from kcli.model.pace import nested
 from kcli.model.request_values import FINAL_SESSION_EPOCH, INITIAL_SESSION_EPOCH
 from kcli.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -28,8 +30,10 @@ from kcli.protocol.messages.fetch import (
     PartitionData,
 )
 from kcli.protocol.wire.fetch_codec import TOPIC_ID_FROM
+from kcli.replica.selector import Selector
 from kcli.replica.waiting import FetchWait
-from kcli.server.handlers.ports import BrokerContext
+from kcli.runtime.clock import Clock
+from kcli.runtime.limited_lines import LimitedLines
 from kcli.server.handlers.shared.hosted_partitions import HostedPartition, has_ended
 from kcli.server.handlers.shared.leader_endpoints import leader_endpoints
 from kcli.server.handlers.shared.partition_reads import (
@@ -39,98 +43,123 @@ from kcli.server.handlers.shared.partition_reads import (
     read_all,
     read_partition,
 )
+from kcli.server.metrics.metrics import Metrics
 from kcli.server.metrics.requests import FETCH_FOLLOWER
-from kcli.server.partitions.fetch_sessions import FetchScope, replica_of
+from kcli.server.partitions.fetch_sessions import FetchScope, FetchSessions, replica_of
 from kcli.server.partitions.fetch_targets import FetchTarget
 from kcli.server.partitions.parked import ParkedFetch
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.partitions.replication_quota import ReplicationQuota
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import CLUSTER_ACTION, READ_TOPIC
-from kcli.server.requests.turns import Steps, nested_steps, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
+from kcli.server.requests.quotas import RequestThrottle
 from kcli.storage.log.log import LogSlice
 
-# The most bytes of records that are copied into an answer. Other records are sent from their files, so that an unread
-# answer takes little memory.
 COPIED_PER_ANSWER_MAX_BYTES = 64 * 1024
+"""The most bytes of records that are copied into an answer. Other records are sent from their files, so that an unread
+answer takes little memory."""
 
-# A step reads a partition, or makes the answer for a partition. It takes 3 to 10 µs.
-STEPS_PER_TURN = 200
-# A fetch of at most this many partitions reads all of them in one iteration of the event loop. The other steps of this
-# turn are left for the preparation of the fetch.
-_ONE_TURN_READS = STEPS_PER_TURN // 2
-
-
-def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
-    response = run_in_turns(_serve(context, request), STEPS_PER_TURN)
-    if isinstance(response, _WaitingFetch):
-        return response.answer
-    return response if isinstance(response, FetchResponse) else _flat(response)
+ANSWER_COST = 5
+"""The cost to make the answer for a partition, with its records. It takes 3 to 10 µs."""
+PARTITION_COST = 1
+ANSWERED_AT_ONCE = 50
 
 
-def _serve(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse | _WaitingFetch]:
-    broker = context.ports
-    replica_id = replica_of(request)
-    if replica_id >= 0:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    clock: Clock
+    loader: MetadataLoader
+    metrics: Metrics
+    replicas: Replicas
+    fetch_sessions: FetchSessions
+    fetch_max_bytes: int
+    replica_selector: Selector
+    leader_quota: ReplicationQuota
+    damaged_batches: LimitedLines
+    """The lines about fetches that found damaged batches."""
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: FetchRequest) -> FetchResponse:
+    ports = context.ports
+    is_follower = replica_of(request) >= 0
+    if is_follower:
         context.facts.is_of_kind(FETCH_FOLLOWER)
     if context.throttle is not None:
-        if replica_id >= 0:
-            context.throttle.exempt()
-        else:
-            request = context.throttle.limit_fetch(request)
+        request = _throttled(context.throttle, request, is_follower=is_follower)
     # A client that calls itself a follower must not touch any state before its right is checked.
-    if replica_id >= 0 and not context.rights.allows(CLUSTER_ACTION):
-        if context.throttle is not None:
-            context.throttle.refuse()
-        return (yield from _refused_follower(context, request))
-    scope = yield from broker.fetch_sessions.open(request, context.api_version, broker.clock.now_ms())
-    if replica_id < 0 and context.authorizer.is_open is not True:
-        yield from _check_topics(context, scope)
-    reads = yield from read_all(context, scope, is_arrival=True)
-    min_bytes = min(request.min_bytes, request.max_bytes, broker.fetch_max_bytes)
+    if is_follower and not context.rights.allows(CLUSTER_ACTION):
+        return await _refused_follower(context, request)
+    scope = await ports.fetch_sessions.open(request, context.api_version, ports.clock.now_ms(), context.pace)
+    if not is_follower and context.authorizer.is_open is not True:
+        await _check_topics(context, scope)
+    reads = await read_all(context, scope, is_arrival=True)
     # A partition with an error, a divergence or a preferred replica is answered at once.
     if scope.by_key and request.max_wait_ms > 0 and not any(read.answer is not None for read in reads):
+        min_bytes = min(request.min_bytes, request.max_bytes, ports.fetch_max_bytes)
         sizes = {read.target: _waited_bytes(read, min_bytes) for read in reads}
         if sum(sizes.values()) < min_bytes:
-            return _WaitingFetch(context, scope, reads, sizes, min_bytes)
-    return (yield from _respond(context, scope, reads))
+            await _RecordsWait(context, scope, sizes, min_bytes).wait(reads)
+            reads = await read_all(context, scope)
+    return await _respond(context, scope, reads)
 
 
-def _check_topics(context: BrokerContext, scope: FetchScope) -> Steps[None]:
+async def error_response(_context: Context, _request: FetchRequest, error: KafkaError) -> FetchResponse:
+    return FetchResponse(error_code=error.code)
+
+
+def _throttled(throttle: RequestThrottle, request: FetchRequest, *, is_follower: bool) -> FetchRequest:
+    """The request within the quota of the client. Followers have no quota."""
+    if is_follower:
+        throttle.exempt()
+        return request
+    return throttle.limit_fetch(request)
+
+
+async def _check_topics(context: Context, scope: FetchScope) -> None:
     """Finds the topics of a consumer's fetch that the consumer may read. In a session, each fetch checks the
     permissions for every partition, even if the partition has no new records. The check is skipped if all partitions
     were allowed before and no permission has changed.
     """
-    rights = context.rights
-    key = rights.kept_key()
+    key = context.rights.kept_key()
     if scope.is_allowed_by(key):
         return
-    topics = context.ports.metadata.topics
+    topics = context.ports.loader.image.topics
     by_id = context.api_version >= TOPIC_ID_FROM
 
     def name_of(target: FetchTarget) -> str | None:
         if not by_id:
             return target.topic
-        found = topics.topic_by_id(target.topic_id)
-        return None if found is None else found.name
+        topic = topics.topic_by_id(target.topic_id)
+        return None if topic is None else topic.name
 
     names = (name for target in scope.by_key.values() if (name := name_of(target)) is not None)
-    allowed = scope.allowed = yield from rights.allowed_steps(READ_TOPIC, names)
+    allowed = scope.allowed = await context.allowed(READ_TOPIC, names)
     are_all = True
     for target in scope.by_key.values():
+        await context.pace(PARTITION_COST)
         if name_of(target) not in allowed:  # also a target with an unknown id, which may be known later
             are_all = False
             scope.wake(target)
-        yield
     if are_all:
         scope.keep_allowed(key)
 
 
-def _refused_follower(context: BrokerContext, request: FetchRequest) -> Steps[FetchResponse]:
+async def _refused_follower(context: Context, request: FetchRequest) -> FetchResponse:
     """The answer to a client that may not act as a broker: an error for each partition, and no session."""
+    if context.throttle is not None:
+        context.throttle.refuse()
     if request.session_epoch not in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
         # The request does not list all partitions of the session. After this error, the client sends a full fetch,
         # which gets an error for each partition.
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     refused = TopicAuthorizationException()
-    topics = yield from nested_steps(
+    topics = await nested(
+        context.pace,
+        REFUSAL_COST,
         request.topics,
         lambda topic: topic.partitions,
         lambda topic, part: failed_read(context, topic.topic, part.partition, refused),
@@ -149,7 +178,7 @@ def _waited_bytes(read: PartitionRead, min_bytes: int) -> int:
     return read.slice.size_bytes
 
 
-def _rest(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> bool:
+def _rest(context: Context, scope: FetchScope, read: PartitionRead) -> bool:
     """Leaves the partition out of the next fetches of the session if the client already has all its records. The
     session reads the partition again only after a change. Returns True if the partition is left out."""
     if not is_quiet(read, scope):
@@ -159,75 +188,57 @@ def _rest(context: BrokerContext, scope: FetchScope, read: PartitionRead) -> boo
     return True
 
 
-async def _flat(large: Awaitable[FetchResponse | _WaitingFetch]) -> FetchResponse:
-    response = await large
-    return await response.answer if isinstance(response, _WaitingFetch) else response
-
-
-def error_response(_context: BrokerContext, _request: FetchRequest, error: KafkaError) -> FetchResponse:
-    return FetchResponse(error_code=error.code)
-
-
 # Waiting for records.
 
 
-class _WaitingFetch:
-    """A fetch that waits until min_bytes are readable, but at most max_wait_ms. `answer` is the future of the response.
+class _RecordsWait:
+    """The wait of a fetch until min_bytes are readable, but at most max_wait_ms.
 
     Every append to one of its partitions may end the wait. The fetch then reads again and answers with the records that
     it finds, even if they are fewer than min_bytes.
     """
 
-    __slots__ = (
-        "_context",
-        "_min_bytes",
-        "_parked",
-        "_reading",
-        "_scope",
-        "_size",
-        "_sizes",
-        "_timer",
-        "_watched",
-        "answer",
-    )
+    __slots__ = ("_context", "_min_bytes", "_parked", "_scope", "_size", "_sizes")
 
     def __init__(
-        self,
-        context: BrokerContext,
-        scope: FetchScope,
-        reads: list[PartitionRead],
-        sizes: dict[FetchTarget, int],
-        min_bytes: int,
+        self, context: Context, scope: FetchScope, sizes: dict[FetchTarget, int], min_bytes: int
     ) -> None:
-        """Begins to wait. `reads` are the results of the first read, and `sizes` the bytes that it found in each
-        partition."""
-        loop = asyncio.get_running_loop()
-        self.answer: asyncio.Future[FetchResponse] = loop.create_future()
+        """`sizes` are the bytes that the first read found in each partition."""
         self._context = context
         self._scope = scope
         self._sizes = sizes
         self._size = sum(sizes.values())
         self._min_bytes = min_bytes
-        self._reading: asyncio.Future[FetchResponse] | None = (
-            None  # the read after the wait, if it takes several turns
-        )
         self._parked = ParkedFetch(
-            FetchWait(min_bytes, self._size),
-            measure=self._measure,
-            done=self._wait_is_over,
-            reads_uncommitted=scope.replica_id >= 0,
+            FetchWait(min_bytes, self._size), measure=self._measure, reads_uncommitted=scope.replica_id >= 0
         )
-        self._timer = loop.call_later(scope.request.max_wait_ms / 1000, self._time_is_over)
-        self._watched = len(reads)
-        context.ports.metrics.waits.fetches.begin(self._watched)
-        scope.wait(self._parked)
-        watches = scope.watches
+
+    async def wait(self, reads: list[PartitionRead]) -> None:
+        """Returns when the wait is over. `reads` are the results of the first read. They are dropped, because the wait
+        may be long."""
+        waits, parked, count = self._context.ports.metrics.waits, self._parked, len(reads)
+        seconds = self._scope.request.max_wait_ms / 1000
+        timer = asyncio.get_running_loop().call_later(seconds, self._time_is_over)
+        waits.fetches.begin(count)
+        try:
+            self._park(reads)
+            self._look_at_changes(reads)
+            reads.clear()
+            # The fetch continues one turn after the end of the wait. Meanwhile, a produce request may still append to
+            # other partitions of this fetch.
+            await parked.ended
+        finally:
+            waits.fetches.end(count)
+            timer.cancel()
+            parked.cancel()
+
+    def _park(self, reads: list[PartitionRead]) -> None:
+        self._scope.wait(self._parked)
+        watches = self._scope.watches
         for read in reads:
             assert read.source is not None, "a fetch with an error does not wait"
-            if not (watches and _rest(context, scope, read)):
+            if not (watches and _rest(self._context, self._scope, read)):
                 self._parked.park(read.source.parked_fetches, read.target)
-        self.answer.add_done_callback(self._answered)
-        self._look_at_changes(reads)
 
     def _look_at_changes(self, reads: list[PartitionRead]) -> None:
         """Finds the partitions that have changed since this fetch has read them, and has their readable bytes counted
@@ -282,62 +293,11 @@ class _WaitingFetch:
             expired.consumer_fetches += 1
         self._parked.finish()
 
-    def _wait_is_over(self) -> None:
-        self._timer.cancel()
-        # Answer one turn later, because a produce request may still append to other partitions of this fetch.
-        asyncio.get_running_loop().call_soon(self._respond)
-
-    def _respond(self) -> None:
-        if self.answer.done():
-            return
-        throttle = self._context.throttle
-        if throttle is not None:
-            throttle.resume()
-        try:
-            response = run_in_turns(self._read_again(), STEPS_PER_TURN)
-        except (
-            Exception
-        ) as error:  # the event loop calls this method, so only the future can report the error
-            self.answer.set_exception(error)
-            return
-        finally:
-            if throttle is not None:
-                throttle.pause()
-        if isinstance(response, FetchResponse):
-            self.answer.set_result(response)
-        else:
-            timed = response if throttle is None else throttle.waits_for(response)
-            self._reading = asyncio.ensure_future(timed)
-            self._reading.add_done_callback(self._responded)
-
-    def _read_again(self) -> Steps[FetchResponse]:
-        reads = yield from read_all(self._context, self._scope)
-        return (yield from _respond(self._context, self._scope, reads))
-
-    def _responded(self, response: asyncio.Future[FetchResponse]) -> None:
-        self._reading = None
-        if self.answer.done():
-            return
-        error = response.exception()
-        if error is not None:
-            self.answer.set_exception(error)
-        else:
-            self.answer.set_result(response.result())
-
-    def _answered(self, answer: asyncio.Future[FetchResponse]) -> None:
-        """Ends the wait if the answer was cancelled, because the client's connection is closed."""
-        self._context.ports.metrics.waits.fetches.end(self._watched)
-        if answer.cancelled():
-            self._timer.cancel()
-            self._parked.cancel()
-            if self._reading is not None:
-                self._reading.cancel()
-
 
 # Answering.
 
 
-def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRead]) -> Steps[FetchResponse]:
+async def _respond(context: Context, scope: FetchScope, reads: list[PartitionRead]) -> FetchResponse:
     """Copies a few small reads into the response. All other records are read from their files when they are sent.
     Empties `reads`.
     """
@@ -346,44 +306,40 @@ def _respond(context: BrokerContext, scope: FetchScope, reads: list[PartitionRea
     leaders: set[int] = set()
     watches = scope.watches
     reads.reverse()
-    while reads:
-        read = reads.pop()  # frees each read in its own step, because 200,000 of them take long together
-        if read.answer is None:
-            assert read.slice is not None
-            records: bytes | bytearray | LogSlice = read.slice
-            if read.slice.size_bytes <= left:
-                try:
-                    # None if the page cache does not have the bytes. Reading them from the device would block the event
-                    # loop.
-                    cached = read.slice.read_cached()
-                except StorageError as error:
-                    read.answer = _offline(context, read, error)
-                else:
-                    if cached is not None:
-                        records = cached
-                        left -= len(cached)
-            if read.answer is None:
-                read.answer = _answer(context, scope, read, records)
-        if read.answer.error_code is not ErrorCode.NONE:
-            _count_failure(context, read.target, read.answer.error_code)
-        if read.answer.current_leader.leader_id >= 0:
-            leaders.add(read.answer.current_leader.leader_id)
-        results.append((read.target, read.answer))
+    for number in range(len(reads)):
+        if number % ANSWERED_AT_ONCE == 0:
+            await context.pace(min(ANSWERED_AT_ONCE, len(reads)) * ANSWER_COST)
+        read = reads.pop()  # frees each read in its own slice, because 200,000 of them take long together
+        answer = read.answer
+        if answer is None:
+            answer, copied_bytes = _answer(context, scope, read, left)
+            left -= copied_bytes
+        if answer.error_code is not ErrorCode.NONE:
+            _count_failure(context, read.target, answer.error_code)
+        if answer.current_leader.leader_id >= 0:
+            leaders.add(answer.current_leader.leader_id)
+        results.append((read.target, answer))
         if watches:
             _rest(context, scope, read)
-        yield
-    return (yield from _finish(context, scope, results, leaders))
-
-
-def _offline(context: BrokerContext, read: PartitionRead, error: StorageError) -> PartitionData:
-    topic = read.target.topic if read.source is None else read.source.topic
-    return failed_read(context, topic, read.target.wants.partition, KafkaStorageException(str(error)))
+    return await _finish(context, scope, results, leaders)
 
 
 def _answer(
-    context: BrokerContext, scope: FetchScope, read: PartitionRead, records: bytes | bytearray | LogSlice
-) -> PartitionData:
-    assert read.source is not None
+    context: Context, scope: FetchScope, read: PartitionRead, copied_max_bytes: int
+) -> tuple[PartitionData, int]:
+    """The answer for a partition, and the size of the records that were copied into it."""
+    assert read.source is not None and read.slice is not None
+    records: bytes | bytearray | LogSlice = read.slice
+    copied_bytes = 0
+    if read.slice.size_bytes <= copied_max_bytes:
+        try:
+            # None if the page cache does not have the bytes. Reading them from the device would block the event loop.
+            cached = read.slice.read_cached()
+        except StorageError as error:
+            offline = KafkaStorageException(str(error))
+            return failed_read(context, read.source.topic, read.target.wants.partition, offline), 0
+        if cached is not None:
+            records, copied_bytes = cached, len(cached)
     traffic = read.source.traffic
     traffic.fetches += 1
     if scope.replica_id < 0:
@@ -394,7 +350,7 @@ def _answer(
             traffic.reassignment_bytes_out += len(records)
         if read.is_throttled:
             context.ports.leader_quota.record(len(records))
-    return PartitionData(
+    answer = PartitionData(
         partition_index=read.target.wants.partition,
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
@@ -402,20 +358,21 @@ def _answer(
         aborted_transactions=read.aborted,
         records=cast(bytes, records),  # buffers and ranges of files go to the connection as they are
     )
+    return answer, copied_bytes
 
 
-def _is_reassigned(context: BrokerContext, source: HostedPartition, replica_id: int) -> bool:
+def _is_reassigned(context: Context, source: HostedPartition, replica_id: int) -> bool:
     """Whether a reassignment is adding the replica that sent the fetch."""
-    image = context.ports.metadata.partition(source.topic, source.partition)
+    image = context.ports.loader.image.partition(source.topic, source.partition)
     return image is not None and replica_id in image.adding
 
 
-def _finish(
-    context: BrokerContext,
+async def _finish(
+    context: Context,
     scope: FetchScope,
     results: list[tuple[FetchTarget, PartitionData]],
     leaders: set[int],
-) -> Steps[FetchResponse]:
+) -> FetchResponse:
     """Completes the response. `leaders` are the leaders of refused partitions. The response contains their addresses,
     because the client sends its next fetch to them.
     """
@@ -427,19 +384,22 @@ def _finish(
     if leaders:
         endpoints = tuple(
             NodeEndpoint(node_id=node, host=host, port=port, rack=rack)
-            for node, host, port, rack in leader_endpoints(context.ports.metadata, leaders, context.listener)
+            for node, host, port, rack in leader_endpoints(
+                context.ports.loader.image, leaders, context.listener
+            )
         )
-    response = yield from scope.response(results, endpoints, context.ports.clock.now_ms())
+    response = await scope.response(results, endpoints, context.ports.clock.now_ms(), context.pace)
     sent = 0
-    for topic in response.responses:
+    for number, topic in enumerate(response.responses):
+        if number % ANSWERED_AT_ONCE == ANSWERED_AT_ONCE - 1:
+            await context.pace(ANSWERED_AT_ONCE * PARTITION_COST)
         sent += len(topic.partitions)
-        yield
     context.ports.metrics.requests.answered(context.api_key, sent)
     return response
 
 
-def _count_failure(context: BrokerContext, target: FetchTarget, code: ErrorCode) -> None:
+def _count_failure(context: Context, target: FetchTarget, code: ErrorCode) -> None:
     metrics = context.ports.metrics
     metrics.request_failed(context.api_key, code)
-    found = context.ports.metadata.topics.topic_by_id(target.topic_id)
-    metrics.traffic.fetch_failed(target.topic if found is None else found.name, code)
+    topic = context.ports.loader.image.topics.topic_by_id(target.topic_id)
+    metrics.traffic.fetch_failed(target.topic if topic is None else topic.name, code)

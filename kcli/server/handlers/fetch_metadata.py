@@ -7,20 +7,35 @@ watermark that the other node already has (KIP-1166).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kcli.errors import InvalidRequestException, KafkaError
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.protocol.messages.fetch import FetchRequest, FetchResponse
 from kcli.raft import requests
-from kcli.server.handlers.ports import NodeContext
 from kcli.server.handlers.shared.raft_requests import check_cluster_id
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.quorum.metadata_log import PARTITION, TOPIC_ID
+from kcli.server.quorum.quorum import Quorum
 from kcli.server.quorum.raft_client_wire import FETCH_MAX_BYTES
 from kcli.server.quorum.raft_server_wire import fetch_request, fetch_response
+from kcli.server.quorum.view import QuorumView
+from kcli.server.requests.context import RequestContext
 
 TOPIC_IDS_SINCE = 13
 
 
-async def handle(context: NodeContext, request: FetchRequest) -> FetchResponse:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    loader: MetadataLoader
+    quorum: QuorumView
+    raft: Quorum
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: FetchRequest) -> FetchResponse:
     if context.throttle is not None:
         context.throttle.exempt()  # a delayed node would delay the commits of the quorum
     check_cluster_id(context.ports.loader, request.cluster_id)
@@ -32,16 +47,18 @@ async def handle(context: NodeContext, request: FetchRequest) -> FetchResponse:
     return fetch_response(answer.response, answer.records, ports.quorum.log_start_offset, context.listener)
 
 
-def _check_partition(context: NodeContext, request: FetchRequest) -> None:
+def _check_partition(context: Context, request: FetchRequest) -> None:
     """Raises InvalidRequestException if the request has any partition except the metadata partition."""
     with_ids = context.api_version >= TOPIC_IDS_SINCE
     asked = [
-        (topic.topic_id if with_ids else topic.topic, [each.partition for each in topic.partitions])
+        (topic.topic_id if with_ids else topic.topic, [part.partition for part in topic.partitions])
         for topic in request.topics
     ]
     if asked != [(TOPIC_ID if with_ids else CLUSTER_METADATA_TOPIC, [PARTITION])]:
         raise InvalidRequestException(f"A controller serves Fetch of {CLUSTER_METADATA_TOPIC}-0 and no other")
 
 
-def error_response(_context: NodeContext, _request: FetchRequest | None, error: KafkaError) -> FetchResponse:
+async def error_response(
+    _context: Context, _request: FetchRequest | None, error: KafkaError
+) -> FetchResponse:
     return FetchResponse(error_code=error.code)

@@ -8,10 +8,11 @@ because this broker does not store the state of share groups.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container, Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from kcli.config.broker import BrokerConfig
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ClusterAuthorizationException, ErrorCode, KafkaError, error_for
 from kcli.metadata.image import MetadataImage
@@ -21,25 +22,27 @@ from kcli.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from kcli.runtime.clock import Clock
+from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.internal_topics import GROUP_TOPIC, TRANSACTION_TOPIC, InternalTopic
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.topic_creation import TopicCreator
+from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.handlers.shared.controller_requests import controller_context
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import (
     CLUSTER_ACTION,
     DESCRIBE_GROUP,
     DESCRIBE_TRANSACTIONAL_ID,
 )
-from kcli.server.requests.answers import finished, then
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 from kcli.server.requests.rights import EVERY_NAME, refusal
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, in_turns, run_in_turns
 
 _BATCHED_FROM = 4
 READY_SECONDS = 1.0
 """The longest wait until a shard is loaded. It is long enough for the load of an empty partition. If the load of a long
 log takes more time, clients send their requests again."""
-KEYS_PER_TURN = 100
-"""Keys that are located in one iteration of the event loop. A key takes 8 µs."""
-CHARACTERS_PER_STEP = 160
+KEY_COST = 10
+CHARACTERS_PER_MICROSECOND = 16
 _NO_NODE = -1
 _NO_PORT = -1
 
@@ -58,151 +61,102 @@ _TOPICS: dict[int, InternalTopic] = {
 }
 
 
-def handle(
-    context: BrokerContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    clock: Clock
+    config: BrokerConfig
+    groups: GroupCoordinator
+    loader: MetadataLoader
+    topics: TopicCreator
+    transactions: TransactionCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    keys = _keys(context, request)
     if request.key_type == CoordinatorType.SHARE and not context.rights.allows(CLUSTER_ACTION):
-        return _refused_share_keys(context, request)
+        return await _refused_share_keys(context, keys)
     topic = _TOPICS.get(request.key_type)
     if topic is None:
-        return _failed(context.api_version, request, ErrorCode.INVALID_REQUEST)
+        return await _failed(context, keys, ErrorCode.INVALID_REQUEST)
     need = DESCRIBE_GROUP if topic is GROUP_TOPIC else DESCRIBE_TRANSACTIONAL_ID
-    allowed = context.rights.allowed_in_turns(need, _keys(context.api_version, request))
+    allowed = await context.allowed(need, keys)
+    if allowed is EVERY_NAME:
+        return _response(context, await _find(context, topic, keys))
+    visible = tuple([key for key in keys if key in allowed])
+    coordinators = iter(await _find(context, topic, visible) if visible else ())
     refused_code = refusal(need.resource_type).code
-
-    def find(names: Container[str]) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-        if names is EVERY_NAME:
-            return _find_allowed(context, request, topic)
-        asked = tuple(key for key in _keys(context.api_version, request) if key in names)
-        if context.api_version < _BATCHED_FROM or not asked:
-            if asked:
-                return _find_allowed(context, request, topic)
-            return _failed(context.api_version, request, refused_code)
-        found = _find_allowed(context, replace(request, coordinator_keys=asked), topic)
-        return then(found, lambda response: _with_refused(request, response, names, refused_code))
-
-    return then(allowed, find)
+    merged = []
+    for key in keys:
+        await context.pace(REFUSAL_COST)
+        merged.append(next(coordinators) if key in allowed else _nowhere(key, refused_code))
+    return _response(context, merged)
 
 
-def _refused_share_keys(
-    context: BrokerContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+async def error_response(
+    context: Context, request: FindCoordinatorRequest, error: KafkaError
+) -> FindCoordinatorResponse:
+    return await _failed(context, _keys(context, request), error.code)
+
+
+async def _refused_share_keys(context: Context, keys: Sequence[str]) -> FindCoordinatorResponse:
     """The error for keys of share groups. As in Kafka, only these errors have a text."""
     refused = ClusterAuthorizationException()
-    keys = _keys(context.api_version, request)
-    found = in_turns(
-        keys,
-        lambda key: replace(_nowhere(key, refused.code), error_message=refused.message),
-        REFUSALS_PER_TURN,
-    )
-    return then(found, lambda coordinators: _response(context.api_version, tuple(coordinators)))
+    coordinators = []
+    for key in keys:
+        await context.pace(REFUSAL_COST)
+        coordinators.append(replace(_nowhere(key, refused.code), error_message=refused.message))
+    return _response(context, coordinators)
 
 
-def _with_refused(
-    request: FindCoordinatorRequest, response: FindCoordinatorResponse, names: Container[str], code: ErrorCode
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """The response in the order of the request, with an error for each key that the client may not describe."""
-    found = iter(response.coordinators)
-    coordinators = in_turns(
-        request.coordinator_keys,
-        lambda key: next(found) if key in names else _nowhere(key, code),
-        REFUSALS_PER_TURN,
-    )
-    return then(coordinators, lambda merged: FindCoordinatorResponse(coordinators=tuple(merged)))
+async def _find(context: Context, topic: InternalTopic, keys: Sequence[str]) -> Sequence[Coordinator]:
+    """The coordinators of keys that the client may describe, in the same order."""
+    if topic.name not in context.ports.loader.image.topics and not await context.ports.topics.create_internal(
+        topic, controller_context(context)
+    ):
+        return await _nowhere_each(context, keys, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    beginning = await _beginning(context, topic, keys)
+    if beginning:
+        # Without this wait, the client would get COORDINATOR_LOAD_IN_PROGRESS and retry only after seconds.
+        await _shards(context, topic).wait_until_loaded(beginning, READY_SECONDS)
+    image = context.ports.loader.image  # one image for all turns
+    coordinators = []
+    for key in keys:
+        await context.pace(_cost_of(key))
+        coordinators.append(_locate(context, image, topic, key))
+    return coordinators
 
 
-def _find_allowed(
-    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    if topic.name not in context.ports.metadata.topics:
-        return _create_and_find(context, request, topic)
-    return then(
-        run_in_turns(_beginning(context, request, topic), KEYS_PER_TURN),
-        lambda beginning: (
-            _find_ready(context, request, topic, beginning) if beginning else _find(context, request, topic)
-        ),
-    )
-
-
-def error_response(
-    context: BrokerContext, request: FindCoordinatorRequest, error: KafkaError
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    return _failed(context.api_version, request, error.code)
-
-
-async def _create_and_find(
-    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> FindCoordinatorResponse:
-    if not await context.ports.topics.create_internal(topic, controller_context(context)):
-        return await finished(_failed(context.api_version, request, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    beginning = await finished(run_in_turns(_beginning(context, request, topic), KEYS_PER_TURN))
-    return await _find_ready(context, request, topic, beginning)
-
-
-async def _find_ready(
-    context: BrokerContext,
-    request: FindCoordinatorRequest,
-    topic: InternalTopic,
-    partitions: tuple[int, ...],
-) -> FindCoordinatorResponse:
-    """Waits until the coordinator is loaded. Without this wait, the client would get COORDINATOR_LOAD_IN_PROGRESS and
-    retry only after seconds."""
-    await _shards(context, topic).wait_until_loaded(partitions, READY_SECONDS)
-    return await finished(_find(context, request, topic))
-
-
-def _beginning(
-    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> Steps[tuple[int, ...]]:
-    """Returns the partitions that belong to the requested keys, that this broker leads, and that it has not loaded
-    yet.
-    """
+async def _beginning(context: Context, topic: InternalTopic, keys: Sequence[str]) -> tuple[int, ...]:
+    """Returns the partitions that belong to the keys, that this broker leads, and that it has not loaded yet."""
     shards = _shards(context, topic)
-    asked = set()
-    for key in _keys(context.api_version, request):
-        asked.add(shards.partition_of(key))
-        yield from _steps_of(key)
-    image = context.ports.metadata
+    partitions = set()
+    for key in keys:
+        await context.pace(_cost_of(key))
+        partitions.add(shards.partition_of(key))
+    image = context.ports.loader.image
     return tuple(
         partition
-        for partition in sorted(asked)
+        for partition in sorted(partitions)
         if not shards.is_loaded(partition)
-        and (found := image.partition(topic.name, partition)) is not None
-        and found.leader == context.ports.node_id
+        and (state := image.partition(topic.name, partition)) is not None
+        and state.leader == context.ports.config.node_id
     )
 
 
-def _shards(context: BrokerContext, topic: InternalTopic) -> _Shards:
+def _shards(context: Context, topic: InternalTopic) -> _Shards:
     return context.ports.groups.shards if topic is GROUP_TOPIC else context.ports.transactions.shards
 
 
-def _find(
-    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    located = run_in_turns(_located(context, request, topic), KEYS_PER_TURN)
-    return then(located, lambda found: _response(context.api_version, found))
+def _cost_of(key: str) -> int:
+    """The cost to locate a key. A long key takes longer, because its hash code (as in Java) takes 50 ns for each
+    character."""
+    return KEY_COST + len(key) // CHARACTERS_PER_MICROSECOND
 
 
-def _located(
-    context: BrokerContext, request: FindCoordinatorRequest, topic: InternalTopic
-) -> Steps[tuple[Coordinator, ...]]:
-    image = context.ports.metadata  # one image for all turns
-    found = []
-    for key in _keys(context.api_version, request):
-        found.append(_locate(context, image, topic, key))
-        yield from _steps_of(key)
-    return tuple(found)
-
-
-def _steps_of(key: str) -> Steps[None]:
-    """Yields once for each step that a key counts as. In one iteration, the event loop does a fixed number of steps. A
-    long key counts as several steps, because its hash code (as in Java) takes 50 ns for each character.
-    """
-    for _ in range(1 + len(key) // CHARACTERS_PER_STEP):
-        yield
-
-
-def _locate(context: BrokerContext, image: MetadataImage, topic: InternalTopic, key: str) -> Coordinator:
+def _locate(context: Context, image: MetadataImage, topic: InternalTopic, key: str) -> Coordinator:
     found = image.topics.topic(topic.name)
     if found is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -216,25 +170,30 @@ def _locate(context: BrokerContext, image: MetadataImage, topic: InternalTopic, 
     return Coordinator(key=key, node_id=broker.id, host=endpoint.host, port=endpoint.port)
 
 
-def _keys(version: int, request: FindCoordinatorRequest) -> tuple[str, ...]:
-    return request.coordinator_keys if version >= _BATCHED_FROM else (request.key,)
+def _keys(context: Context, request: FindCoordinatorRequest) -> tuple[str, ...]:
+    return request.coordinator_keys if context.api_version >= _BATCHED_FROM else (request.key,)
 
 
-def _failed(
-    version: int, request: FindCoordinatorRequest, code: ErrorCode
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    failed = in_turns(_keys(version, request), lambda key: _nowhere(key, code), REFUSALS_PER_TURN)
-    return then(failed, lambda found: _response(version, tuple(found)))
+async def _failed(context: Context, keys: Sequence[str], code: ErrorCode) -> FindCoordinatorResponse:
+    return _response(context, await _nowhere_each(context, keys, code))
+
+
+async def _nowhere_each(context: Context, keys: Sequence[str], code: ErrorCode) -> list[Coordinator]:
+    coordinators = []
+    for key in keys:
+        await context.pace(REFUSAL_COST)
+        coordinators.append(_nowhere(key, code))
+    return coordinators
 
 
 def _nowhere(key: str, code: ErrorCode) -> Coordinator:
     return Coordinator(key=key, node_id=_NO_NODE, port=_NO_PORT, error_code=code)
 
 
-def _response(version: int, found: tuple[Coordinator, ...]) -> FindCoordinatorResponse:
-    if version >= _BATCHED_FROM:
-        return FindCoordinatorResponse(coordinators=found)
-    (only,) = found
+def _response(context: Context, coordinators: Sequence[Coordinator]) -> FindCoordinatorResponse:
+    if context.api_version >= _BATCHED_FROM:
+        return FindCoordinatorResponse(coordinators=tuple(coordinators))
+    (only,) = coordinators
     return FindCoordinatorResponse(
         error_code=only.error_code,
         error_message=_message(only.error_code),

@@ -6,22 +6,32 @@ load.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kcli.coordinator.group.classic.requests import HEARTBEAT
 from kcli.errors import CoordinatorLoadInProgressException, ErrorCode
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.requests.access import READ_GROUP
+from kcli.server.requests.context import RequestContext
 
 _FINE = HeartbeatResponse()
 
 
-def handle(context: BrokerContext, request: HeartbeatRequest) -> HeartbeatResponse:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: HeartbeatRequest) -> HeartbeatResponse:
     context.rights.require_on(READ_GROUP, request.group_id)
     require_group_id(request.group_id)
-    groups = context.ports.groups
     try:
-        runner = groups.shards.runner(request.group_id)
+        runner = context.ports.groups.shards.runner(request.group_id)
     except CoordinatorLoadInProgressException:
         return _FINE
     code = runner.ask(lambda shard, now_ms: shard.ask(HEARTBEAT, request, now_ms))

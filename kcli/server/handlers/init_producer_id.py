@@ -8,43 +8,55 @@ Until the abort is complete, the client gets CONCURRENT_TRANSACTIONS and retries
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcli.errors import ClusterAuthorizationException, ErrorCode, KafkaError
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.requests.access import (
     IDEMPOTENT_WRITE,
     WRITE_TOPIC,
     WRITE_TRANSACTIONAL_ID,
 )
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import RequestContext
 from kcli.server.requests.fenced import fenced_code
 
 _PRODUCER_FENCED_FROM = 4
 
 
-def handle(
-    context: BrokerContext, request: InitProducerIdRequest
-) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    producer_ids: ProducerIds
+    transactions: TransactionCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: InitProducerIdRequest) -> InitProducerIdResponse:
     _require_rights(context, request.transactional_id)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return then(context.ports.producer_ids.next_id(), _first_epoch)
+        return InitProducerIdResponse(
+            producer_id=await context.ports.producer_ids.next_id(), producer_epoch=0
+        )
     if not request.transactional_id:
         return _failed(ErrorCode.INVALID_REQUEST)
-
-    def answered(answer: InitProducerIdResponse) -> InitProducerIdResponse:
-        code = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, answer.error_code)
-        return replace(answer, error_code=code)
-
-    return then(context.ports.transactions.init_producer_id(request), answered)
+    response = await context.ports.transactions.init_producer_id(request)
+    code = fenced_code(context.api_version, _PRODUCER_FENCED_FROM, response.error_code)
+    return replace(response, error_code=code)
 
 
-def _require_rights(context: BrokerContext, transactional_id: str | None) -> None:
+async def error_response(
+    _context: Context, _request: InitProducerIdRequest, error: KafkaError
+) -> InitProducerIdResponse:
+    return _failed(error.code)
+
+
+def _require_rights(context: Context, transactional_id: str | None) -> None:
     """Raises KafkaError if the client may not get a producer id. An idempotent producer needs the permission to write
     to at least one topic (KIP-679), or the older permission IdempotentWrite.
     """
@@ -55,16 +67,6 @@ def _require_rights(context: BrokerContext, transactional_id: str | None) -> Non
         rights.require_on(WRITE_TRANSACTIONAL_ID, transactional_id)
     elif not rights.allows(IDEMPOTENT_WRITE, traced=True) and not rights.allows_some(WRITE_TOPIC):
         raise ClusterAuthorizationException
-
-
-def error_response(
-    _context: BrokerContext, _request: InitProducerIdRequest, error: KafkaError
-) -> InitProducerIdResponse:
-    return _failed(error.code)
-
-
-def _first_epoch(producer_id: int) -> InitProducerIdResponse:
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
 def _failed(code: ErrorCode) -> InitProducerIdResponse:

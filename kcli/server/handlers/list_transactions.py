@@ -6,23 +6,25 @@ RE2 matches the expression. `coordinator/patterns.py` has the limits of an expre
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container, Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kcli.coordinator.patterns import PATTERN_MAX_CHARS, compiled_pattern
 from kcli.coordinator.transaction.questions import Filter
 from kcli.coordinator.transaction.state import TransactionStatus
 from kcli.errors import InvalidRegularExpression
+from kcli.model.pace import Pace
 from kcli.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
 from kcli.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from kcli.server.coordinators.regex_search import compiled_in_a_turn
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.regex_search import compile_in_a_turn
+from kcli.server.coordinators.transactions import TransactionCoordinator
 from kcli.server.requests.access import DESCRIBE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.requests.context import RequestContext
 
 Item = TypeVar("Item")
 
@@ -30,72 +32,70 @@ Item = TypeVar("Item")
 _STATES = frozenset((*(status.label for status in TransactionStatus), "PrepareEpochFence"))
 
 
-IDS_PER_TURN = 500
-"""Transactional ids that are compared with the filters in one iteration of the event loop. An id takes 2 µs."""
+ID_COST = 2
 
 
-def handle(
-    context: BrokerContext, request: ListTransactionsRequest
-) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
-    def visible(
-        states: list[ListedTransaction],
-    ) -> ListTransactionsResponse | Awaitable[ListTransactionsResponse]:
-        names = (state.transactional_id for state in states)
-        allowed = context.rights.allowed_in_turns(DESCRIBE_TRANSACTIONAL_ID, names)
-        return then(allowed, lambda seen: run_in_turns(_response(request, states, seen), IDS_PER_TURN))
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
 
-    if request.transactional_id_pattern:
-        return then(_matching(context, request, request.transactional_id_pattern), visible)
-    return then(run_in_turns(_listed(context, request), IDS_PER_TURN), visible)
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: ListTransactionsRequest) -> ListTransactionsResponse:
+    pattern = request.transactional_id_pattern
+    if pattern:
+        await compile_in_a_turn(pattern)
+        _check(pattern)
+    states = await _listed(context, request)
+    if pattern:
+        states = await _matching(context, pattern, states)
+    allowed = await context.allowed(DESCRIBE_TRANSACTIONAL_ID, (state.transactional_id for state in states))
+    unknown = []
+    for name in request.state_filters:
+        await context.pace(ID_COST)
+        if name not in _STATES:
+            unknown.append(name)
+    visible = []
+    for state in states:
+        await context.pace(ID_COST)
+        if state.transactional_id in allowed:
+            visible.append(state)
+    return ListTransactionsResponse(unknown_state_filters=tuple(unknown), transaction_states=tuple(visible))
 
 
 async def _matching(
-    context: BrokerContext, request: ListTransactionsRequest, pattern: str
+    context: Context, pattern: str, states: list[ListedTransaction]
 ) -> list[ListedTransaction]:
-    """Lists the transactions whose id matches the pattern. A client chooses the pattern and the ids, so a thread
-    matches them."""
-    await finished(compiled_in_a_turn(pattern))
-    _check(pattern)
-    states = await finished(run_in_turns(_listed(context, request), IDS_PER_TURN))
+    """The transactions whose id matches the pattern. A client chooses the pattern and the ids, so a thread matches
+    them."""
     names = [state.transactional_id for state in states]
     matched = set((await context.ports.groups.regexes.find((pattern,), names))[pattern])
     return [state for state in states if state.transactional_id in matched]
 
 
-def _listed(context: BrokerContext, request: ListTransactionsRequest) -> Steps[list[ListedTransaction]]:
-    producer_ids = yield from _distinct(request.producer_id_filters)
-    states = yield from _distinct(request.state_filters)
-    wanted = Filter(producer_ids or None, states or None, request.duration_filter)
-    found = []
+async def _listed(context: Context, request: ListTransactionsRequest) -> list[ListedTransaction]:
+    """The transactions that pass the other filters."""
+    producer_ids = await _distinct(request.producer_id_filters, context.pace)
+    states = await _distinct(request.state_filters, context.pace)
+    filters = Filter(producer_ids or None, states or None, request.duration_filter)
+    listed = []
     for runner in tuple(context.ports.transactions.shards.runners()):
-        for state in runner.ask(lambda shard, now_ms: shard.list_transactions(wanted, now_ms)):
+        for state in runner.ask(lambda shard, now_ms: shard.list_transactions(filters, now_ms)):
+            await context.pace(ID_COST)
             if state is not None:
-                found.append(state)
-            yield
-    return found
+                listed.append(state)
+    return listed
 
 
-def _distinct(items: Iterable[Item]) -> Steps[set[Item]]:
-    found = set()
+async def _distinct(items: Iterable[Item], pace: Pace) -> set[Item]:
+    distinct = set()
     for item in items:
-        found.add(item)
-        yield
-    return found
-
-
-def _response(
-    request: ListTransactionsRequest, found: Sequence[ListedTransaction], seen: Container[str]
-) -> Steps[ListTransactionsResponse]:
-    unknown, states = [], []
-    for name in request.state_filters:
-        if name not in _STATES:
-            unknown.append(name)
-        yield
-    for state in found:
-        if state.transactional_id in seen:
-            states.append(state)
-        yield
-    return ListTransactionsResponse(unknown_state_filters=tuple(unknown), transaction_states=tuple(states))
+        await pace(ID_COST)
+        distinct.add(item)
+    return distinct
 
 
 def _check(pattern: str) -> None:

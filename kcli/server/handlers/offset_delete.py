@@ -5,71 +5,55 @@ Partitions that do not exist get UNKNOWN_TOPIC_OR_PARTITION, unless the group re
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kcli.errors import ErrorCode
 from kcli.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kcli.runtime.turns import next_turn
 from kcli.server.coordinators.group_ids import decisions, existing, merged_codes, require_group_id
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import DELETE_GROUP, READ_TOPIC
-from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import next_turn, run_in_turns
-
-PARTITIONS_PER_TURN = 500
-"""Partitions that are checked or merged in one iteration of the event loop. A partition takes 1 to 2 µs."""
+from kcli.server.requests.context import RequestContext
 
 
-def handle(
-    context: BrokerContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    context.rights.require_on(DELETE_GROUP, request.group_id)
-    require_group_id(request.group_id)
-    allowed = context.rights.allowed_in_turns(READ_TOPIC, (topic.name for topic in request.topics))
-    return then(allowed, lambda names: _delete_existing(context, request, names))
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+    loader: MetadataLoader
 
 
-def _delete_existing(
-    context: BrokerContext, request: OffsetDeleteRequest, allowed: Container[str]
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    known = run_in_turns(
-        existing(context.ports.metadata.topics, request.topics, allowed), PARTITIONS_PER_TURN
-    )
-    return then(known, lambda topics: _delete(context, request, topics, allowed))
+Context = RequestContext[Ports]
 
 
-async def _delete(
-    context: BrokerContext,
-    request: OffsetDeleteRequest,
-    known: tuple[OffsetDeleteRequestTopic, ...],
-    allowed: Container[str],
-) -> OffsetDeleteResponse:
+async def handle(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
     """Deletes the offsets in several parts, and merges the group's answers with the refused partitions. The result has
     the order of the request. Even if no partition is left, the group gets the request, because it may refuse the whole
     request.
     """
+    context.rights.require_on(DELETE_GROUP, request.group_id)
+    require_group_id(request.group_id)
+    allowed = await context.allowed(READ_TOPIC, (topic.name for topic in request.topics))
+    known = await existing(context.ports.loader.image.topics, request.topics, allowed, context.pace)
     answered: list[OffsetDeleteResponseTopic] = []
     for topics in tuple(decisions(known)) or ((),):
         await next_turn()
-        response = await finished(_decided(context, replace(request, topics=topics)))
+        response = await _delete(context, replace(request, topics=topics))
         if response.error_code is not ErrorCode.NONE:
             return response
         answered += response.topics
-    merging = merged_codes(request.topics, answered, allowed, _partition, _topic)
-    return OffsetDeleteResponse(topics=await finished(run_in_turns(merging, PARTITIONS_PER_TURN)))
+    merged = await merged_codes(request.topics, answered, allowed, _partition, _topic, context.pace)
+    return OffsetDeleteResponse(topics=merged)
 
 
-def _decided(
-    context: BrokerContext, request: OffsetDeleteRequest
-) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    return context.ports.groups.shards.runner(request.group_id).call(
-        lambda shard, token, now_ms: shard.delete_offsets(request, token, now_ms),
+async def _delete(context: Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    return await context.ports.groups.shards.runner(request.group_id).call(
+        lambda shard, token, now_ms: shard.delete_offsets(request, token, now_ms)
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 from kcli.errors import ErrorCode, KafkaError, KafkaStorageException, StorageError
 from kcli.model.ids import LeaderEpoch
+from kcli.model.pace import nested
 from kcli.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -14,51 +16,53 @@ from kcli.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
-from kcli.server.handlers.ports import BrokerContext
 from kcli.server.handlers.shared.hosted_partitions import leader_of
+from kcli.server.partitions.replicas import Replicas
 from kcli.server.requests.access import CLUSTER_ACTION, DESCRIBE_TOPIC
-from kcli.server.requests.answers import then
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 from kcli.server.requests.rights import EVERY_NAME
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
 
-PARTITIONS_PER_TURN = 200
-"""Partitions that are answered in one iteration of the event loop. A partition takes 4 µs."""
+PARTITION_COST = 5
 
 
-def handle(
-    context: BrokerContext, request: OffsetForLeaderEpochRequest
-) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
-    rights = context.rights
-    if rights.allows(CLUSTER_ACTION, traced=True):
-        return _answer_allowed(context, request, EVERY_NAME)
-    allowed = rights.allowed_in_turns(DESCRIBE_TOPIC, (topic.topic for topic in request.topics))
-    return then(allowed, lambda names: _answer_allowed(context, request, names))
+@dataclass(frozen=True, slots=True)
+class Ports:
+    replicas: Replicas
 
 
-def _answer_allowed(
-    context: BrokerContext, request: OffsetForLeaderEpochRequest, allowed: Container[str]
-) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+    allowed: Container[str] = EVERY_NAME
+    if not context.rights.allows(CLUSTER_ACTION, traced=True):
+        allowed = await context.allowed(DESCRIBE_TOPIC, (topic.topic for topic in request.topics))
+
     def answer(topic: OffsetForLeaderTopic, part: OffsetForLeaderPartition) -> EpochEndOffset:
         if topic.topic not in allowed:
             return _failed(part.partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return _answer(context, topic.topic, part)
 
-    return run_in_turns(_by_partition(request, answer), PARTITIONS_PER_TURN)
+    return await _by_partition(context, PARTITION_COST, request, answer)
 
 
-def error_response(
-    _context: BrokerContext, request: OffsetForLeaderEpochRequest, error: KafkaError
-) -> OffsetForLeaderEpochResponse | Awaitable[OffsetForLeaderEpochResponse]:
-    return run_in_turns(
-        _by_partition(request, lambda _, part: _failed(part.partition, error.code)), REFUSALS_PER_TURN
+async def error_response(
+    context: Context, request: OffsetForLeaderEpochRequest, error: KafkaError
+) -> OffsetForLeaderEpochResponse:
+    return await _by_partition(
+        context, REFUSAL_COST, request, lambda _, part: _failed(part.partition, error.code)
     )
 
 
-def _by_partition(
+async def _by_partition(
+    context: Context,
+    cost: int,
     request: OffsetForLeaderEpochRequest,
     answer: Callable[[OffsetForLeaderTopic, OffsetForLeaderPartition], EpochEndOffset],
-) -> Steps[OffsetForLeaderEpochResponse]:
-    topics = yield from nested_steps(
+) -> OffsetForLeaderEpochResponse:
+    topics = await nested(
+        context.pace,
+        cost,
         request.topics,
         lambda topic: topic.partitions,
         answer,
@@ -67,7 +71,7 @@ def _by_partition(
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _answer(context: BrokerContext, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
+def _answer(context: Context, topic: str, part: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         leader = leader_of(context.ports.replicas.hosted(topic, part.partition), part.current_leader_epoch)
         epoch, end_offset = leader.log.end_offset_for_epoch(LeaderEpoch(part.leader_epoch))

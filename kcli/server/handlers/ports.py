@@ -1,7 +1,6 @@
-"""The ports of handlers: the parts of the node that handlers may use. Handlers never get the node itself.
+"""The parts of the node that handlers may use. Handlers never get the node itself.
 
-A handler that serves broker and controller listeners has a `NodeContext`. A handler that serves only broker listeners
-has a `BrokerContext`.
+A handler declares the parts that it uses as the fields of its class `Ports`, with the names of the fields here.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ from kcli.server.quorum.producer_ids import ProducerIds
 from kcli.server.quorum.quorum import Quorum
 from kcli.server.quorum.remote_controller import ApiRanges
 from kcli.server.quorum.view import QuorumView
-from kcli.server.requests.context import RequestContext
 from kcli.server.requests.forwarding import ForwardedCaller
 from kcli.storage.store.store import LogStore
 
@@ -112,7 +110,3 @@ def ports_of(kind: type[PortsT], offers: Mapping[str, object]) -> PortsT:
     """Fills the ports by name from the objects that the node offers."""
     offered: dict[str, Any] = {each.name: offers[each.name] for each in fields(kind) if each.name in offers}
     return kind(**offered)
-
-
-NodeContext = RequestContext[NodePorts]
-BrokerContext = RequestContext[BrokerPorts]

@@ -7,22 +7,29 @@ generation gets an error.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.coordinator.group.classic.requests import SYNC_GROUP
 from kcli.coordinator.group.requests import Call
 from kcli.errors import InconsistentGroupProtocolException
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.server.coordinators.group_ids import caller_of, require_group_id
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.requests.access import READ_GROUP
+from kcli.server.requests.context import RequestContext
 
 _PROTOCOL_REQUIRED_FROM = 5
 
 
-def handle(
-    context: BrokerContext, request: SyncGroupRequest
-) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: SyncGroupRequest) -> SyncGroupResponse:
     context.rights.require_on(READ_GROUP, request.group_id)
     if context.api_version >= _PROTOCOL_REQUIRED_FROM and (
         request.protocol_type is None or request.protocol_name is None
@@ -30,6 +37,7 @@ def handle(
         raise InconsistentGroupProtocolException
     require_group_id(request.group_id)
     caller = caller_of(context)
-    return context.ports.groups.shards.runner(request.group_id).call(
+    context.only_waits = True
+    return await context.ports.groups.shards.runner(request.group_id).call(
         lambda shard, token, now_ms: shard.serve(SYNC_GROUP, Call(request, caller, token), now_ms)
     )

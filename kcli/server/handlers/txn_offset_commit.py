@@ -8,10 +8,11 @@ written.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from dataclasses import dataclass
 
 from kcli.coordinator.runtime import Producer
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.pace import nested
 from kcli.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -24,13 +25,13 @@ from kcli.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kcli.server.coordinators.group_ids import require_group_id
-from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
-from kcli.server.handlers.offset_commit import PARTITIONS_PER_TURN, commit_allowed
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.group_ids import PARTITION_COST, require_group_id
+from kcli.server.coordinators.groups import GroupCoordinator
+from kcli.server.coordinators.transaction_verification import TransactionalClient, TransactionVerifier
+from kcli.server.handlers.offset_commit import commit_allowed
+from kcli.server.quorum.loader import MetadataLoader
 from kcli.server.requests.access import READ_GROUP, WRITE_TRANSACTIONAL_ID
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, run_in_turns
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
 _LOADING_FROM = 2
 _ABORTABLE_FROM = 4
@@ -40,28 +41,62 @@ _FIRST_SEQUENCE = 0
 that a coordinator writes."""
 
 
-def handle(
-    context: BrokerContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    groups: GroupCoordinator
+    loader: MetadataLoader
+    verifier: TransactionVerifier
+
+
+Context = RequestContext[Ports]
+
+
+async def handle(context: Context, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Stores the offsets. First refuses partitions that do not exist, so that the group and the transaction get only
     existing partitions.
     """
     context.rights.require_on(WRITE_TRANSACTIONAL_ID, request.transactional_id)
     context.rights.require_on(READ_GROUP, request.group_id)
-    asked = run_in_turns(_as_commit(request), PARTITIONS_PER_TURN)
-    committed = then(
-        asked,
-        lambda commit: commit_allowed(context, commit, lambda known: _verify(context, request, known)),
+    commit = await _as_commit(context, request)
+    response = await commit_allowed(context, commit, lambda known: _commit(context, request, known))
+    topics = await nested(
+        context.pace,
+        PARTITION_COST,
+        response.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=_known(context, part.error_code)
+        ),
+        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
     )
-    return then(committed, lambda response: run_in_turns(_lowered(context, response), PARTITIONS_PER_TURN))
+    return TxnOffsetCommitResponse(topics=topics)
 
 
-def _verify(
-    context: BrokerContext, request: TxnOffsetCommitRequest, known: OffsetCommitRequest
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+async def error_response(
+    context: Context, request: TxnOffsetCommitRequest, error: KafkaError
+) -> TxnOffsetCommitResponse:
+    """The response with the error in every partition, because the response has no top-level error field."""
+    code = _known(context, error.code)
+    topics = await nested(
+        context.pace,
+        REFUSAL_COST,
+        request.topics,
+        lambda topic: topic.partitions,
+        lambda _, part: TxnOffsetCommitResponsePartition(
+            partition_index=part.partition_index, error_code=code
+        ),
+        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
+    )
+    return TxnOffsetCommitResponse(topics=topics)
+
+
+async def _commit(
+    context: Context, request: TxnOffsetCommitRequest, known: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    """Verifies the transaction, and stores the offsets of existing partitions."""
     require_group_id(request.group_id)
     runner = context.ports.groups.shards.runner(request.group_id)
-    verdicts = context.ports.verifier.verify(
+    verdicts = await context.ports.verifier.verify(
         TransactionalClient(
             transactional_id=request.transactional_id,
             producer_id=request.producer_id,
@@ -71,46 +106,22 @@ def _verify(
             knows_coordinators=True,
         ),
         [(runner.partition, _FIRST_SEQUENCE)],
+        context.pace,
     )
-    return then(verdicts, lambda found: _commit(context, request, known, found))
-
-
-def _commit(
-    context: BrokerContext,
-    request: TxnOffsetCommitRequest,
-    known: OffsetCommitRequest,
-    verdicts: VerificationResults,
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     (verdict,) = verdicts.values()
     if isinstance(verdict, KafkaError):
         raise verdict
     producer = Producer(request.producer_id, request.producer_epoch)
-    return context.ports.groups.shards.runner(known.group_id).call(
+    return await context.ports.groups.shards.runner(known.group_id).call(
         lambda shard, token, now_ms: shard.commit_offsets_in_transaction(known, producer, token, now_ms),
         verification=verdict,
     )
 
 
-def error_response(
-    context: BrokerContext, request: TxnOffsetCommitRequest, error: KafkaError
-) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    """The response with the error in every partition, because the response has no top-level error field."""
-    code = _known(context, error.code)
-    topics = nested_steps(
-        request.topics,
-        lambda topic: topic.partitions,
-        lambda _, part: TxnOffsetCommitResponsePartition(
-            partition_index=part.partition_index, error_code=code
-        ),
-        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
-    )
-    return then(
-        run_in_turns(topics, REFUSALS_PER_TURN), lambda failed: TxnOffsetCommitResponse(topics=failed)
-    )
-
-
-def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
-    topics = yield from nested_steps(
+async def _as_commit(context: Context, request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
+    topics = await nested(
+        context.pace,
+        PARTITION_COST,
         request.topics,
         lambda topic: topic.partitions,
         lambda _, part: OffsetCommitRequestPartition(
@@ -130,22 +141,10 @@ def _as_commit(request: TxnOffsetCommitRequest) -> Steps[OffsetCommitRequest]:
     )
 
 
-def _known(context: BrokerContext, code: ErrorCode) -> ErrorCode:
+def _known(context: Context, code: ErrorCode) -> ErrorCode:
     """Returns the error code for the client. If clients of this version cannot handle the code, it is replaced by
     another code.
     """
     if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.api_version < _LOADING_FROM:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code
-
-
-def _lowered(context: BrokerContext, response: OffsetCommitResponse) -> Steps[TxnOffsetCommitResponse]:
-    topics = yield from nested_steps(
-        response.topics,
-        lambda topic: topic.partitions,
-        lambda _, part: TxnOffsetCommitResponsePartition(
-            partition_index=part.partition_index, error_code=_known(context, part.error_code)
-        ),
-        lambda topic, parts: TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts),
-    )
-    return TxnOffsetCommitResponse(topics=topics)

@@ -6,10 +6,13 @@ when each marker is committed or has failed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from kcli.coordinator.transaction.state import TV0
 from kcli.errors import ErrorCode, KafkaError
+from kcli.model.pace import nested
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -19,57 +22,46 @@ from kcli.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kcli.server.coordinators.transaction_markers import TransactionEnd
-from kcli.server.handlers.ports import BrokerContext
-from kcli.server.requests.answers import finished, then
-from kcli.server.requests.turns import REFUSALS_PER_TURN, Steps, nested_steps, next_turn, run_in_turns
+from kcli.runtime.turns import started
+from kcli.server.coordinators.transaction_markers import MarkerWriter, TransactionEnd
+from kcli.server.requests.context import REFUSAL_COST, RequestContext
 
-PARTITIONS_PER_TURN = 10
-"""Markers that are appended in one iteration of the event loop. A marker takes 100 µs."""
-
-MARKERS_PER_TURN = 200
-"""Markers whose result is reported in one iteration of the event loop. A marker takes 5 µs."""
-
-Outcomes = dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]]
+MARKER_COST = 100
+RESULT_COST = 5
 
 
-async def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    markers: MarkerWriter
+
+
+Context = RequestContext[Ports]
+Outcomes = dict[TopicPartition, asyncio.Future[ErrorCode]]
+
+
+async def handle(context: Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     # All markers are appended before the wait for any of them.
-    begun = await finished(run_in_turns(_write_all(context, request), PARTITIONS_PER_TURN))
+    begun = [(marker, await _begin(context, marker)) for marker in request.markers]
     results = []
-    for at, (marker, outcomes) in enumerate(begun, start=1):
-        results.append(await _result(marker, outcomes))
-        if at % MARKERS_PER_TURN == 0:
-            await next_turn()
+    for marker, outcomes in begun:
+        await context.pace(RESULT_COST)
+        codes = {}
+        for key, outcome in outcomes.items():
+            await context.pace(REFUSAL_COST)
+            codes[key] = await outcome
+        results.append(await _shaped(context, marker, codes.__getitem__))
     return WriteTxnMarkersResponse(markers=tuple(results))
 
 
-def error_response(
-    _context: BrokerContext, request: WriteTxnMarkersRequest, error: KafkaError
-) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
-    markers = run_in_turns(_failed(request, error), REFUSALS_PER_TURN)
-    return then(markers, lambda failed: WriteTxnMarkersResponse(markers=failed))
+async def error_response(
+    context: Context, request: WriteTxnMarkersRequest, error: KafkaError
+) -> WriteTxnMarkersResponse:
+    failed = [await _shaped(context, marker, lambda _: error.code) for marker in request.markers]
+    return WriteTxnMarkersResponse(markers=tuple(failed))
 
 
-def _failed(request: WriteTxnMarkersRequest, error: KafkaError) -> Steps[tuple[WritableTxnMarkerResult, ...]]:
-    failed = []
-    for marker in request.markers:
-        failed.append((yield from _shaped(marker, lambda _: error.code)))
-        yield
-    return tuple(failed)
-
-
-def _write_all(
-    context: BrokerContext, request: WriteTxnMarkersRequest
-) -> Steps[list[tuple[WritableTxnMarker, Outcomes]]]:
-    begun = []
-    for marker in request.markers:
-        begun.append((marker, (yield from _write(context, marker))))
-        yield
-    return begun
-
-
-def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]:
+async def _begin(context: Context, marker: WritableTxnMarker) -> Outcomes:
+    """Appends a marker to its partitions."""
     # Version 1 of the request does not contain the protocol version of the transaction. So the rules of TV1 apply,
     # which are less strict.
     end = TransactionEnd(
@@ -79,29 +71,23 @@ def _write(context: BrokerContext, marker: WritableTxnMarker) -> Steps[Outcomes]
         coordinator_epoch=marker.coordinator_epoch,
         transaction_version=TV0,
     )
+    await context.pace(RESULT_COST)
     outcomes: Outcomes = {}
     for topic in marker.topics:
+        await context.pace(RESULT_COST)
         for partition in topic.partition_indexes:
-            outcomes[TopicPartition(topic.name, partition)] = context.ports.markers.write(
-                end, topic.name, partition
-            )
-            yield
+            await context.pace(MARKER_COST)
+            outcome = started(context.ports.markers.write(end, topic.name, partition))
+            outcomes[TopicPartition(topic.name, partition)] = outcome
     return outcomes
 
 
-async def _result(marker: WritableTxnMarker, outcomes: Outcomes) -> WritableTxnMarkerResult:
-    codes = {}
-    for at, (key, outcome) in enumerate(outcomes.items(), start=1):
-        codes[key] = outcome if isinstance(outcome, ErrorCode) else await outcome
-        if at % REFUSALS_PER_TURN == 0:
-            await next_turn()
-    return await finished(run_in_turns(_shaped(marker, codes.__getitem__), REFUSALS_PER_TURN))
-
-
-def _shaped(
-    marker: WritableTxnMarker, code_of: Callable[[TopicPartition], ErrorCode]
-) -> Steps[WritableTxnMarkerResult]:
-    topics = yield from nested_steps(
+async def _shaped(
+    context: Context, marker: WritableTxnMarker, code_of: Callable[[TopicPartition], ErrorCode]
+) -> WritableTxnMarkerResult:
+    topics = await nested(
+        context.pace,
+        REFUSAL_COST,
         marker.topics,
         lambda topic: topic.partition_indexes,
         lambda topic, partition: WritableTxnMarkerPartitionResult(

@@ -10,12 +10,13 @@ returned records move to the end of the order, so that the next answer begins wi
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 from kcli.errors import ErrorCode
+from kcli.model.pace import Pace
 from kcli.model.request_values import (
     FINAL_SESSION_EPOCH,
     INITIAL_SESSION_EPOCH,
@@ -49,8 +50,9 @@ def replica_of(request: FetchRequest) -> int:
 
 Results = list[tuple[FetchTarget, PartitionData]]
 
-# Work on a partition in this module is cheap, so one step works on several partitions.
-_PARTITIONS_PER_STEP = 8
+PARTITION_COST = 1
+PARTITIONS_AT_ONCE = 50
+"""Partitions that are charged together, because a call of the pace is not free."""
 
 
 WATCHED_FROM = 4
@@ -194,16 +196,16 @@ class FetchSessions:
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(list(self._sessions.values()))
 
-    def open(self, request: FetchRequest, version: int, now_ms: int) -> Generator[None, None, FetchScope]:
-        """Finds the partitions that a request reads and the rules for its answer. Works in steps."""
+    async def open(self, request: FetchRequest, version: int, now_ms: int, pace: Pace) -> FetchScope:
+        """Finds the partitions that a request reads and the rules for its answer."""
         if request.session_epoch in (INITIAL_SESSION_EPOCH, FINAL_SESSION_EPOCH):
             self._drop(request.session_id)
             wants_session = request.session_epoch == INITIAL_SESSION_EPOCH
             targets: dict[Key, FetchTarget] = {}
             for number, target in enumerate(_targets(request)):
+                if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+                    await pace(PARTITIONS_AT_ONCE * PARTITION_COST)
                 targets[target.key] = target
-                if number % _PARTITIONS_PER_STEP == 0:
-                    yield
             return FetchScope(self, targets, request, version, session=None, wants_session=wants_session)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -215,7 +217,7 @@ class FetchSessions:
         session.epoch = 1 if session.epoch == SESSION_EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
-        yield from _update(session, request)
+        await _update(session, request, pace)
         session.wake_read_before(now_ms - self._refresh_ms)
         if not session.targets:
             self._drop(session.id)
@@ -349,10 +351,10 @@ class FetchScope:
         if self._session is not None:
             self._session.parked = parked
 
-    def response(
-        self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int
-    ) -> Generator[None, None, FetchResponse]:
-        """Makes the response with the results that are new for the client. Works in steps."""
+    async def response(
+        self, results: Results, endpoints: tuple[NodeEndpoint, ...], now_ms: int, pace: Pace
+    ) -> FetchResponse:
+        """Makes the response with the results that are new for the client."""
         if self.error_code is not ErrorCode.NONE:
             return FetchResponse(error_code=self.error_code)
         session = self._session
@@ -361,28 +363,29 @@ class FetchScope:
             session_id = self._sessions.create(self, now_ms)
         news: Results = []
         for number, result in enumerate(results):
+            if number % PARTITIONS_AT_ONCE == 0:
+                await pace(min(PARTITIONS_AT_ONCE, len(results) - number) * PARTITION_COST)
             if session is None:
                 _remember(*result)
                 news.append(result)
             elif _is_news(session, *result):
                 news.append(result)
-            if number % _PARTITIONS_PER_STEP == 0:
-                yield
-        topics = yield from _by_topic(news)
-        yield from self._drop(results, news, keeps_targets=session_id != NO_SESSION)
+        topics = await _by_topic(news, pace)
+        if len(results) > PARTITIONS_AT_ONCE:
+            await self._drop(results, news, pace, keeps_targets=session_id != NO_SESSION)
         return FetchResponse(session_id=session_id, responses=topics, node_endpoints=endpoints)
 
-    def _drop(self, *results: Results, keeps_targets: bool) -> Generator[None, None, None]:
-        """Drops the results and the targets in steps, because freeing 200,000 objects in one step would block the event
+    async def _drop(self, results: Results, news: Results, pace: Pace, *, keeps_targets: bool) -> None:
+        """Drops the results and the targets in slices, because freeing 200,000 objects together would block the event
         loop."""
-        for each in results:
-            while each:
-                del each[-_PARTITIONS_PER_STEP:]
-                yield
+        for some in (results, news):
+            while some:
+                await pace(PARTITIONS_AT_ONCE * PARTITION_COST)
+                del some[-PARTITIONS_AT_ONCE:]
         while self.by_key and not keeps_targets:
-            for _ in range(min(_PARTITIONS_PER_STEP, len(self.by_key))):
+            await pace(PARTITIONS_AT_ONCE * PARTITION_COST)
+            for _ in range(min(PARTITIONS_AT_ONCE, len(self.by_key))):
                 self.by_key.popitem()
-            yield
 
     def without_records(self) -> FetchResponse:
         """The answer to a throttled client. The answer contains no partitions, and the session does not change
@@ -403,10 +406,10 @@ def _targets(request: FetchRequest) -> Iterable[FetchTarget]:
             yield FetchTarget(topic.topic_id, topic.topic, partition)
 
 
-def _update(session: FetchSession, request: FetchRequest) -> Generator[None, None, None]:
+async def _update(session: FetchSession, request: FetchRequest, pace: Pace) -> None:
     for number, target in enumerate(_targets(request)):
-        if number % _PARTITIONS_PER_STEP == 0:
-            yield
+        if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+            await pace(PARTITIONS_AT_ONCE * PARTITION_COST)
         known = session.targets.get(target.key)
         if known is None:
             session.add(target)
@@ -418,8 +421,8 @@ def _update(session: FetchSession, request: FetchRequest) -> Generator[None, Non
                 known.told_high_watermark = -1
     for topic in request.forgotten_topics_data:
         for partition in topic.partitions:
+            await pace(PARTITION_COST)
             session.remove((topic.topic_id or topic.topic, partition))
-        yield
 
 
 def _is_news(session: FetchSession, target: FetchTarget, read: PartitionData) -> bool:
@@ -449,11 +452,13 @@ def _remember(target: FetchTarget, read: PartitionData) -> None:
         target.told_high_watermark = -1
 
 
-def _by_topic(results: Results) -> Generator[None, None, tuple[FetchableTopicResponse, ...]]:
+async def _by_topic(results: Results, pace: Pace) -> tuple[FetchableTopicResponse, ...]:
     """Groups consecutive partitions of the same topic into one entry."""
     topics: list[FetchableTopicResponse] = []
     of_topic: list[PartitionData] = []
     for number, (target, read) in enumerate(results):
+        if number % PARTITIONS_AT_ONCE == PARTITIONS_AT_ONCE - 1:
+            await pace(PARTITIONS_AT_ONCE * PARTITION_COST)
         of_topic.append(read)
         is_last = number + 1 == len(results)
         following = target if is_last else results[number + 1][0]
@@ -464,6 +469,4 @@ def _by_topic(results: Results) -> Generator[None, None, tuple[FetchableTopicRes
                 )
             )
             of_topic = []
-        if number % _PARTITIONS_PER_STEP == 0:
-            yield
     return tuple(topics)

@@ -30,7 +30,7 @@ from kcli.server.partitions.openings import AppendQueue, Openings
 from kcli.server.partitions.parked import ParkedFetches, measure_again
 from kcli.storage.log.log import AppendResult, PartitionLog
 from kcli.storage.log.producer_state import Verification
-from kcli.storage.log.validation import CheckedBatch
+from kcli.storage.log.validation import CheckedBatch, UnopenedBatch
 
 _log = logging.getLogger("kcli.server.Partition")
 
@@ -55,7 +55,6 @@ class LeaderPartition:
 
     __slots__ = (
         "_ports",
-        "_queue",
         "commits",
         "deletions",
         "followers",
@@ -63,6 +62,7 @@ class LeaderPartition:
         "log",
         "parked_fetches",
         "partition",
+        "queue",
         "state",
         "topic",
         "traffic",
@@ -88,7 +88,7 @@ class LeaderPartition:
         self.parked_fetches: ParkedFetches = {}
         self.is_leader = True
         self.deletions: CommitQueue[Callable[[], None]] = CommitQueue()
-        self._queue = AppendQueue(ports.openings)
+        self.queue = AppendQueue(ports.openings)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
@@ -132,41 +132,47 @@ class LeaderPartition:
         self._note_append(result)
         return result
 
-    def append_client(
-        self, records: Buffer, *, acks: int, now_ms: int, verification: Verification | None = None
-    ) -> AppendResult | asyncio.Task[AppendResult]:
-        """Appends a client's batch, and raises the high watermark as far as the ISR has the records. Raises KafkaError.
-
-        Returns a task if the decompression and check of the batch take long, or if an earlier batch must be appended
-        first.
-        """
+    def check_client_batch(self, records: Buffer, *, acks: int, now_ms: int) -> CheckedBatch | UnopenedBatch:
+        """Checks a client's batch before its append. Raises KafkaError. If the decompression and the check of its
+        records take long, the result is an UnopenedBatch."""
         self._check_acks(acks)
         try:
-            batch = self.log.check_client_batch(records, now_ms, self._ports.openings.inline)
-            if isinstance(batch, CheckedBatch) and self._queue.is_empty:
-                return self._append_checked(batch, now_ms, verification)
+            return self.log.check_client_batch(records, now_ms, self._ports.openings.inline)
         except StorageError as error:
             raise self._failed(error) from error
+
+    def append_checked(
+        self, batch: CheckedBatch, *, now_ms: int, verification: Verification | None
+    ) -> AppendResult:
+        """Appends a client's batch, and raises the high watermark as far as the ISR has the records. Raises
+        KafkaError."""
+        try:
+            result = self.log.append_checked(
+                batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, verification=verification
+            )
+        except StorageError as error:
+            raise self._failed(error) from error
+        self._note_append(result)
+        return result
+
+    def append_opened(
+        self,
+        batch: CheckedBatch | UnopenedBatch,
+        *,
+        acks: int,
+        now_ms: int,
+        verification: Verification | None,
+    ) -> asyncio.Task[AppendResult]:
+        """Opens a client's batch in a thread if necessary, and appends it after all earlier batches. The caller must
+        keep the bytes of the batch until the task ends."""
 
         def append(checked: CheckedBatch) -> AppendResult:
             if not self.is_leader:
                 raise NotLeaderOrFollowerException(f"{self} lost its leader while a batch was being opened")
             self._check_acks(acks)
-            try:
-                return self._append_checked(checked, now_ms, verification)
-            except StorageError as error:
-                raise self._failed(error) from error
+            return self.append_checked(checked, now_ms=now_ms, verification=verification)
 
-        return self._queue.add(batch, append)
-
-    def _append_checked(
-        self, checked: CheckedBatch, now_ms: int, verification: Verification | None
-    ) -> AppendResult:
-        result = self.log.append_checked(
-            checked, leader_epoch=self.state.leader_epoch, now_ms=now_ms, verification=verification
-        )
-        self._note_append(result)
-        return result
+        return self.queue.add(batch, append)
 
     def _check_acks(self, acks: int) -> None:
         if not self.state.accepts(acks):

@@ -79,13 +79,8 @@ class AppendQueue:
     def add(
         self, batch: CheckedBatch | UnopenedBatch, append: Callable[[CheckedBatch], AppendResult]
     ) -> asyncio.Task[AppendResult]:
-        """Opens the batch, and calls `append` after all earlier appends. The batch is copied immediately, because the
-        connection will use its buffer again.
-        """
-        kept = (
-            batch._replace(records=bytes(batch.records)) if isinstance(batch, CheckedBatch) else batch.kept()
-        )
-        task = asyncio.get_running_loop().create_task(self._append(kept, append, self._last), name="append")
+        """Opens the batch, and calls `append` after all earlier appends."""
+        task = asyncio.get_running_loop().create_task(self._append(batch, append, self._last), name="append")
         self._last = task
         task.add_done_callback(self._forget)
         return task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
@@ -38,16 +39,15 @@ def measure_again(partition: ParkedFetches) -> None:
 
 
 class ParkedFetch:
-    """One Fetch request that waits. `done` is called once when the wait ends, unless the request is cancelled."""
+    """One Fetch request that waits. The future `ended` is done when the wait ends, unless the request is cancelled."""
 
-    __slots__ = ("_changed", "_done", "_lists", "_measure", "_reads_uncommitted", "_wait", "finished")
+    __slots__ = ("_changed", "_lists", "_measure", "_reads_uncommitted", "_wait", "ended", "finished")
 
     def __init__(
         self,
         wait: FetchWait,
         *,
         measure: Callable[[Iterable[FetchTarget]], int],
-        done: Callable[[], None],
         reads_uncommitted: bool = False,
     ) -> None:
         """Makes a waiting fetch. `measure` gets the targets whose partitions changed, and returns the bytes that the
@@ -61,7 +61,7 @@ class ParkedFetch:
         self._changed: dict[FetchTarget, None] = {}
         self.finished = False
         self._measure = measure
-        self._done = done
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._reads_uncommitted = reads_uncommitted
         self._lists: list[ParkedFetches] = []
 
@@ -90,43 +90,46 @@ class ParkedFetch:
             self.finish()
 
     def finish(self) -> None:
-        """Ends the wait and calls `done`, because the time is over, enough bytes are readable, or a partition has
-        another leader.
-        """
+        """Ends the wait, because the time is over, enough bytes are readable, or a partition has another leader."""
         if not self.finished:
-            done = self._done
             self.cancel()
-            done()
+            if not self.ended.done():
+                self.ended.set_result(None)
 
     def cancel(self) -> None:
-        """Ends the wait without an answer, because the client has disconnected."""
+        """Removes the request from the lists of its partitions. No answer is sent if the client has disconnected."""
         if self.finished:
             return
         self.finished = True
         for parked in self._lists:
             parked.pop(self, None)
         self._lists = []
-        del self._measure, self._done  # They refer to the request, which refers to this wait.
+        del self._measure  # It refers to the request, which refers to this wait.
 
 
-class ParkedProduce:
-    """One Produce request that waits until its records are committed in all partitions. `done` is called once, when the
-    wait ends.
-    """
+class ParkedRequest:
+    """A request that waits for several partitions: a Produce request until its records are committed, or a
+    DeleteRecords request until all replicas have deleted the records."""
 
-    __slots__ = ("_done", "_wait", "finished")
+    __slots__ = ("_ended", "_wait")
 
-    def __init__(self, wait: ProduceWait, done: Callable[[], None]) -> None:
+    def __init__(self, wait: ProduceWait) -> None:
         self._wait = wait
-        self._done = done
-        self.finished = False
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def committed(self) -> None:
-        """Counts one more partition in which the records are committed."""
+        """Counts one more partition for which the request need not wait."""
         if self._wait.committed():
-            self.finish()
+            self._end()
 
-    def finish(self) -> None:
-        if not self.finished:
-            self.finished = True
-            self._done()
+    async def wait(self, timeout_ms: int) -> None:
+        """Returns when all partitions are counted, or after the timeout."""
+        timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._end)
+        try:
+            await self._ended
+        finally:
+            timer.cancel()
+
+    def _end(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)

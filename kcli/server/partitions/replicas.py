@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import NoReturn, Protocol
 
@@ -27,6 +27,7 @@ from kcli.metadata.delta import MetadataDelta, PartitionDiff
 from kcli.metadata.image import MetadataImage, PartitionImage
 from kcli.model.configs import ConfigResourceType
 from kcli.model.ids import BrokerId
+from kcli.model.pace import Pace
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.replica.early_requests import LONG_OVER, Window
@@ -53,6 +54,11 @@ AT_ONCE_PARTITIONS = 20
 SLICE_PARTITIONS = 50
 """A larger change is applied in slices of this many partitions. A slice takes a few milliseconds, if the files already
 exist. Other requests are served between slices."""
+
+
+LOOK_UP_COST = 1
+LOOKED_UP_AT_ONCE = 50
+"""Partitions of a request that are looked up together, because a call of the pace is not free."""
 
 
 LeadershipListener = Callable[[LeaderPartition, bool], None]
@@ -166,18 +172,24 @@ class Replicas:
     def find(self, topic: str, partition: int) -> LeaderPartition | None:
         return self._leaders.get(TopicPartition(topic, partition))
 
-    def hold(self, partitions: Iterable[TopicPartition]) -> Awaitable[None] | None:
+    async def hold(self, partitions: Iterable[TopicPartition], pace: Pace) -> bool:
         """Holds a request for the leaders of these partitions, if this broker follows some of them and may soon become
-        their leader. Returns None if the request is not held.
+        their leader. Returns whether the request was held.
         """
         if not self._followed:
-            return None
-        early = [
-            self._followed[key] for key in partitions if key not in self._leaders and key in self._followed
-        ]
+            return False
+        early = []
+        remaining = iter(partitions)
+        while some := list(islice(remaining, LOOKED_UP_AT_ONCE)):
+            await pace(len(some) * LOOK_UP_COST)
+            early += [
+                self._followed[key] for key in some if key not in self._leaders and key in self._followed
+            ]
         now_ms = self._ports.now_ms() if early else 0
-        hold_ms = max((each.hold_ms(now_ms) for each in early), default=0)
-        return _held(early, hold_ms / 1000) if hold_ms else None
+        hold_ms = max((partition.hold_ms(now_ms) for partition in early), default=0)
+        if hold_ms:
+            await _held(early, hold_ms / 1000)
+        return hold_ms > 0
 
     def hosted(self, topic: str, partition: int) -> LeaderPartition | FollowedPartition:
         """Returns the replica on this broker, led or followed. Raises KafkaError like `get`."""

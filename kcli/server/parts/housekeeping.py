@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from kcli.config.broker import BrokerConfig
 from kcli.errors import KcliError
 from kcli.runtime.clock import Clock
-from kcli.server.requests.answers import finished
-from kcli.server.requests.turns import run_in_turns
+from kcli.runtime.turns import Turn
 from kcli.storage.store.store import LogStore
 
 _log = logging.getLogger("kcli.server.Scheduler")
@@ -22,8 +21,8 @@ _log = logging.getLogger("kcli.server.Scheduler")
 NEVER_MS = 10 * 365 * 86_400_000
 # The interval at which the broker removes files whose deletion delay is over.
 DELETION_INTERVAL_MS = 1_000
-# The logs on which a job works in one iteration of the event loop. A log takes about 4 µs if nothing is to be deleted.
-LOGS_PER_TURN = 200
+# A log takes about 4 µs if nothing is to be deleted.
+LOG_COST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,9 @@ class Housekeeping:
                 if job.blocking:
                     await loop.run_in_executor(self._executor, job.work)
                 elif isinstance(steps := job.work(), Generator):
-                    await finished(run_in_turns(steps, LOGS_PER_TURN))
+                    pace = Turn()
+                    for _ in steps:
+                        await pace(LOG_COST)
             except KcliError as error:
                 _log.error("%s failed: %s", job.name, error)
             except Exception:

@@ -9,7 +9,7 @@ in another thread.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kcli.config.topic import LogConfig
@@ -98,10 +98,6 @@ class UnopenedBatch:
     now_ms: int
     topic_partition: str
     is_untried: bool = False
-
-    def kept(self) -> UnopenedBatch:
-        """Returns a copy of the batch that does not use the connection's buffer."""
-        return replace(self, records=bytes(self.records))
 
 
 def check_client_batch(

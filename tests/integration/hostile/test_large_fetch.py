@@ -14,13 +14,15 @@ import uvloop
 from kcli.errors import ErrorCode
 from kcli.protocol.messages import api_versions, fetch
 from kcli.protocol.wire.api import ApiKey
-from kcli.server.handlers import fetch as handler
+from kcli.runtime.turns import TURN_COST_MAX
 from kcli.server.handlers.shared import partition_reads
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
+from rigs.leader_appends import append_batch
 from rigs.loops import PATIENCE_S, until
 from rigs.wire_client import Client
 
 PARTITIONS = 20_000
+READS_PER_TURN = TURN_COST_MAX // partition_reads.READ_COST
 TOPIC = topic_image("t", 1)
 
 
@@ -70,7 +72,7 @@ def test_it_is_answered_in_full_and_in_order(tmp_path: Path) -> None:
 
 def append(rig: BrokerRig, records: bytes, topic: str = "t") -> None:
     leader = rig.replicas.get(topic, 0)
-    leader.append_client(bytearray(records), acks=1, now_ms=1_700_000_000_000)
+    append_batch(leader, bytearray(records), acks=1, now_ms=1_700_000_000_000)
 
 
 def test_neighbours_are_served_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_neighbours_are_served_while_it_is_read(tmp_path: Path, monkeypatch: pyt
             await ping(neighbour)
             worst = max(worst, reads - before)
         # A ping takes a few iterations of the event loop, because the neighbour runs on it too.
-        assert worst <= 10 * handler.STEPS_PER_TURN
+        assert worst <= 10 * READS_PER_TURN
         await asyncio.wait_for(answer, PATIENCE_S)
 
     run(tmp_path, scenario)
@@ -138,7 +140,7 @@ def test_records_that_come_while_it_is_read_end_its_wait(
             nonlocal reads
             reads += 1
             found = read_one(*arguments, **options)
-            if reads == handler.STEPS_PER_TURN:
+            if reads == READS_PER_TURN:
                 append(rig, batch(b"while it is read"), "wide")
             return found
 

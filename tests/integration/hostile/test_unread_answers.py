@@ -17,6 +17,7 @@ from kcli.server.network.answer_sender import PIECE_SIZE_BYTES
 from kcli.server.network.connection import Connection
 from kcli.server.network.listener_settings import ListenerSettings
 from rigs.data_path import BrokerRig, batch, topic_image
+from rigs.leader_appends import append_batch
 from rigs.loops import until
 from rigs.wire_client import Client, connect
 
@@ -31,7 +32,7 @@ def write_records(rig: BrokerRig) -> None:
     for partition in range(PARTITIONS):
         leader = rig.replicas.get("t", partition)
         for _ in range(2):
-            leader.append_client(bytearray(records), acks=1, now_ms=1_700_000_000_000)
+            append_batch(leader, bytearray(records), acks=1, now_ms=1_700_000_000_000)
 
 
 def fetch_all() -> fetch.FetchRequest:

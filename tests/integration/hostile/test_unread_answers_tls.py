@@ -26,6 +26,7 @@ from kcli.server.network.connection import Connection
 from kcli.server.network.tls_transport import READ_SIZE_BYTES, RECORD_SIZE_BYTES, ServerTls
 from rigs.certificates import Certificates
 from rigs.data_path import BrokerRig, batch, topic_image
+from rigs.leader_appends import append_batch
 from rigs.loops import PATIENCE_S, until
 from rigs.tls import context_of, server_context_of
 from rigs.wire_client import Client
@@ -43,7 +44,7 @@ def write_records(rig: BrokerRig) -> None:
     for partition in range(PARTITIONS):
         leader = rig.replicas.get("t", partition)
         for _ in range(2):
-            leader.append_client(bytearray(records), acks=1, now_ms=1_700_000_000_000)
+            append_batch(leader, bytearray(records), acks=1, now_ms=1_700_000_000_000)
 
 
 def fetch_all() -> fetch.FetchRequest:

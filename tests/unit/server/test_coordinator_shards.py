@@ -86,7 +86,7 @@ class Rig:
 
 
 async def answered(answer: Any) -> Any:
-    return await answer if asyncio.isfuture(answer) else answer
+    return await answer
 
 
 @contextlib.asynccontextmanager
@@ -286,11 +286,11 @@ async def test_an_answer_that_shows_writes_waits_for_the_writes_before_it_only(t
         it.lead()
         await it.loaded()
         runner = it.groups.shards.runner("g")
-        assert runner.call(nothing, shows_writes=True) == "answer"
+        assert await runner.call(nothing, shows_writes=True) == "answer"
         first = it.commit(5)
         shows: Any = runner.call(nothing, shows_writes=True)
         stable = runner.when_written()
-        assert runner.call(nothing) == "answer"
+        assert await runner.call(nothing) == "answer"
         assert stable is not None
         await asyncio.sleep(0.02)
         end_offset = it.leader.log.log_end_offset

@@ -13,11 +13,11 @@ from kcli.coordinator.group.classic.requests import DESCRIBE_CLASSIC_GROUP
 from kcli.coordinator.group.consumer.requests import DESCRIBE_CONSUMER_GROUP
 from kcli.coordinator.group.requests import Describe
 from kcli.protocol.messages import consumer_group_describe, describe_groups
+from kcli.runtime.turns import TURN_COST_MAX, Turn
 from kcli.security.authorizer import ALLOW_ALL, Asker
 from kcli.security.principal import ANONYMOUS
 from kcli.server.handlers import consumer_group_describe as consumer_handler
 from kcli.server.handlers import describe_groups as classic_handler
-from kcli.server.requests.answers import finished
 from kcli.server.requests.rights import Rights
 from rigs.loops import on_a_loop
 
@@ -64,8 +64,8 @@ async def test_large_groups_are_described_in_turns(handler: Any, request_of_all:
     shards = SimpleNamespace(runner=lambda _: runner)
     groups = SimpleNamespace(shards=shards, serves_consumer_protocol=True)
     rights = Rights(ALLOW_ALL, Asker(ANONYMOUS, "127.0.0.1", "DescribeGroups"))
-    context = SimpleNamespace(ports=SimpleNamespace(groups=groups), api_version=5, rights=rights)
-    answering = asyncio.ensure_future(finished(handler.handle(context, request_of_all)))
+    context = SimpleNamespace(ports=SimpleNamespace(groups=groups), api_version=5, rights=rights, pace=Turn())
+    answering = asyncio.ensure_future(handler.handle(context, request_of_all))
     most = before = 0
     while not answering.done():
         await asyncio.sleep(0)
@@ -74,4 +74,4 @@ async def test_large_groups_are_described_in_turns(handler: Any, request_of_all:
         (group_id, MEMBERS) for group_id in GROUPS
     ]
     # A turn may begin in the middle of one group and end with another one.
-    assert 0 < most <= handler.MEMBERS_PER_TURN + MEMBERS
+    assert 0 < most <= TURN_COST_MAX // handler.MEMBER_COST + MEMBERS

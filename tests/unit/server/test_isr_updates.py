@@ -18,6 +18,7 @@ from kcli.server.partitions import isr_updates
 from kcli.server.partitions.isr_updates import NAMED_MAX
 from kcli.server.partitions.leader_partition import LeaderPartition
 from rigs.data_path import BROKER_EPOCH, LAG_TIME_MAX_MS, NODE, BrokerRig, batch, topic_image
+from rigs.leader_appends import append_batch
 from rigs.loops import until
 from rigs.replication import committed, refused
 
@@ -64,7 +65,7 @@ class Rig(BrokerRig):
 
     def append(self, count: int = 1) -> None:
         for _ in range(count):
-            self.leader().append_client(batch(b"a"), acks=1, now_ms=self.clock.now_ms())
+            append_batch(self.leader(), batch(b"a"), acks=1, now_ms=self.clock.now_ms())
 
     def fetch(self, replica: int, end: int | None = None, epoch: int = BROKER_EPOCH) -> None:
         end = self.leader().log.log_end_offset if end is None else end
@@ -168,7 +169,7 @@ def test_changes_of_many_isrs_are_one_line(tmp_path: Path, caplog: pytest.LogCap
     async def main() -> None:
         async with Rig(tmp_path, *topics) as rig:
             for leader in rig.replicas:
-                leader.append_client(batch(b"a"), acks=1, now_ms=rig.clock.now_ms())
+                append_batch(leader, batch(b"a"), acks=1, now_ms=rig.clock.now_ms())
             rig.clock.wait(LAG_TIME_MAX_MS + 1)
             rig.shrink()
             await rig.answered()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -34,7 +33,7 @@ class Local:
         self.written: list[TopicPartition] = []
         self.code = NONE
 
-    def write(self, _end: TransactionEnd, topic: str, partition: int) -> ErrorCode | Awaitable[ErrorCode]:
+    async def write(self, _end: TransactionEnd, topic: str, partition: int) -> ErrorCode:
         self.written.append(TopicPartition(topic, partition))
         return self.code
 

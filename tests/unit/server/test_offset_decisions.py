@@ -15,10 +15,10 @@ from kcli.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.group_ids import PARTITIONS_PER_DECISION
-from kcli.server.handlers.offset_commit import Commit, commit_existing
-from kcli.server.requests.answers import finished
-from kcli.server.requests.rights import EVERY_NAME
+from kcli.server.handlers.offset_commit import Commit, HasMetadata, commit_allowed
+from kcli.server.requests.context import RequestContext
 from rigs.loops import on_a_loop
 
 KNOWN = 1_000
@@ -48,7 +48,7 @@ class Group:
         self.asked: list[OffsetCommitRequest] = []
         self._fails_at = fails_at
 
-    def commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
+    async def commit(self, request: OffsetCommitRequest) -> OffsetCommitResponse:
         self.asked.append(request)
         if len(self.asked) - 1 == self._fails_at:
             raise CoordinatorNotAvailableException
@@ -75,9 +75,13 @@ async def answer_to(request: OffsetCommitRequest, commit: Commit) -> OffsetCommi
     def topic(name: str) -> object:
         return None if name == "gone" else image
 
-    metadata = SimpleNamespace(topics=SimpleNamespace(topic=topic))
-    context: Any = SimpleNamespace(ports=SimpleNamespace(metadata=metadata))
-    return await finished(commit_existing(context, request, EVERY_NAME, commit))
+    ports: Any = SimpleNamespace(
+        loader=SimpleNamespace(image=SimpleNamespace(topics=SimpleNamespace(topic=topic)))
+    )
+    context: RequestContext[HasMetadata] = RequestContext(
+        ports, ApiKey.OFFSET_COMMIT, 8, 1, "c", "PLAINTEXT", "127.0.0.1"
+    )
+    return await commit_allowed(context, request, commit)
 
 
 def shape(message: OffsetCommitRequest | OffsetCommitResponse) -> list[tuple[str, list[int]]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from typing import Self
+
+import pytest
 
 from kcli.runtime.network import SystemNetwork
 from kcli.server.network.connection import Connection
@@ -13,8 +16,7 @@ from kcli.server.network.listener_settings import ConnectionLimits, ListenerSett
 from kcli.server.network.waiting import Answer, Waiting
 from rigs.loops import PATIENCE_S, on_a_loop, until
 
-FIRST, SECOND = b"\x00\x00" + b"1" * 2000, b"\x00\x00" + b"2" * 2000
-STRANGER = b"\x00\x01" + b"x" * (SCRATCH_SIZE_BYTES - 100)
+PRODUCE = b"\x00\x00"
 
 
 def frame(body: bytes) -> bytes:
@@ -26,46 +28,81 @@ async def read_frame(reader: asyncio.StreamReader) -> bytes:
     return await asyncio.wait_for(reader.readexactly(size), PATIENCE_S)
 
 
-@on_a_loop
-async def test_frames_behind_a_suspended_request_are_not_overwritten() -> None:
-    gates: list[asyncio.Future[None]] = []
+class Rig:
+    """A server whose requests of Produce suspend until their gate opens, and then answer with their bytes."""
 
-    def serve(_connection: Connection, request: memoryview) -> Answer | Waiting:
-        if request[:2] != FIRST[:2]:
+    def __init__(self) -> None:
+        self.gates: list[asyncio.Future[None]] = []
+
+    def _serve(self, _connection: Connection, request: memoryview) -> Answer | Waiting:
+        if request[:2] != PRODUCE:
             return frame(b"stranger")
 
         async def read_later(gate: asyncio.Future[None]) -> Answer:
             await gate
             return frame(bytes(request))
 
-        gates.append(asyncio.get_running_loop().create_future())
-        return Waiting(name="Produce", task=asyncio.ensure_future(read_later(gates[-1])), reads_frame=True)
+        self.gates.append(asyncio.get_running_loop().create_future())
+        task = asyncio.ensure_future(read_later(self.gates[-1]))
+        return Waiting(name="Produce", task=task, reads_frame=True)
 
-    sockets = SocketServer(
-        SystemNetwork(),
-        limits=ConnectionLimits(),
-        request_size_max_bytes=1_000_000,
-        idle_max_seconds=None,
-        protected_listener=None,
-        now=lambda: 0.0,
-    )
-    listener = await sockets.listen(ListenerSettings("PLAINTEXT", "127.0.0.1", 0), serve)
-    try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        strange_reader, strange_writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        writer.write(frame(FIRST) + frame(SECOND))
-        await until(lambda: len(gates) == 1)
-        gates[0].set_result(None)
-        assert await read_frame(reader) == FIRST
-        await until(lambda: len(gates) == 2)
-        # The beginning of a frame is read into a buffer from the pool, to which the first buffer has returned.
-        strange_writer.write(frame(STRANGER)[: SCRATCH_SIZE_BYTES // 2])
+    async def __aenter__(self) -> Self:
+        self._sockets = SocketServer(
+            SystemNetwork(),
+            limits=ConnectionLimits(),
+            request_size_max_bytes=1_000_000,
+            idle_max_seconds=None,
+            protected_listener=None,
+            now=lambda: 0.0,
+        )
+        self._listener = await self._sockets.listen(
+            ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self._serve
+        )
+        self.reader, self.writer = await self._connect()
+        self._strange_reader, self._strange_writer = await self._connect()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        self.writer.close()
+        self._strange_writer.close()
+        await self._sockets.close()
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self._listener.port)
+
+    async def serve_stranger(self, size_bytes: int) -> None:
+        """Another client sends a frame in two parts, so that its beginning is read into the buffer for whole frames,
+        and the rest into a buffer of its own."""
+        whole = frame(b"\x00\x01" + b"x" * size_bytes)
+        self._strange_writer.write(whole[: size_bytes // 2])
         await asyncio.sleep(0.02)
-        strange_writer.write(frame(STRANGER)[SCRATCH_SIZE_BYTES // 2 :])
-        assert await read_frame(strange_reader) == b"stranger"
-        gates[1].set_result(None)
-        assert await read_frame(reader) == SECOND
-        writer.close()
-        strange_writer.close()
-    finally:
-        await sockets.close()
+        self._strange_writer.write(whole[size_bytes // 2 :])
+        assert await read_frame(self._strange_reader) == b"stranger"
+
+
+@pytest.mark.parametrize("size_bytes", [2_000, 100_000])
+@on_a_loop
+async def test_the_frame_of_a_suspended_request_is_not_overwritten(size_bytes: int) -> None:
+    async with Rig() as rig:
+        request = PRODUCE + b"1" * size_bytes
+        rig.writer.write(frame(request))
+        await until(lambda: rig.gates)
+        await rig.serve_stranger(size_bytes)
+        await rig.serve_stranger(SCRATCH_SIZE_BYTES - 100)
+        rig.gates[0].set_result(None)
+        assert await read_frame(rig.reader) == request
+
+
+@on_a_loop
+async def test_frames_behind_a_suspended_request_are_not_overwritten() -> None:
+    first, second = PRODUCE + b"1" * 2000, PRODUCE + b"2" * 2000
+    async with Rig() as rig:
+        rig.writer.write(frame(first) + frame(second))
+        await until(lambda: len(rig.gates) == 1)
+        rig.gates[0].set_result(None)
+        assert await read_frame(rig.reader) == first
+        await until(lambda: len(rig.gates) == 2)
+        # The buffer of the first frame is used for this frame.
+        await rig.serve_stranger(SCRATCH_SIZE_BYTES - 100)
+        rig.gates[1].set_result(None)
+        assert await read_frame(rig.reader) == second

@@ -62,23 +62,6 @@ def test_batches_take_turns() -> None:
     assert ended == ["short", "middle", "long"]
 
 
-def test_the_batch_is_copied_because_its_buffer_is_used_again() -> None:
-    async def main() -> bytes:
-        buffer = bytearray(BATCH)
-        queue, seen = AppendQueue(Openings()), []
-
-        def append(checked: CheckedBatch) -> AppendResult:
-            seen.append(bytes(checked.records))
-            return AppendResult(Offset(0), Offset(0), -1, Offset(0), 1)
-
-        task = queue.add(CHECKED._replace(records=memoryview(buffer)), append)
-        buffer[:] = bytes(len(buffer))
-        await task
-        return seen[0]
-
-    assert asyncio.run(main()) == BATCH
-
-
 def test_an_error_of_the_steps_is_raised() -> None:
     def steps() -> Generator[None, None, None]:
         yield

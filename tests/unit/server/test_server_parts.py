@@ -8,9 +8,9 @@ import itertools
 import logging
 import re
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -20,15 +20,18 @@ from kcli.errors import (
     NotControllerException,
     StorageError,
 )
+from kcli.model.pace import at_once, no_pause
 from kcli.protocol.messages import fetch
 from kcli.runtime.rng import SystemRng
+from kcli.runtime.turns import TURN_COST_MAX
 from kcli.server import logging as server_logging
 from kcli.server import main
 from kcli.server.partitions.fetch_sessions import EVICTION_MIN_AGE_MS, FetchSessions
-from kcli.server.parts.housekeeping import LOGS_PER_TURN, NEVER_MS, Housekeeping, PeriodicJob
+from kcli.server.parts.housekeeping import LOG_COST, NEVER_MS, Housekeeping, PeriodicJob
 from kcli.server.quorum.producer_ids import RETRY_PAUSE_S, ProducerIdBlock, ProducerIds
-from kcli.server.requests.turns import Steps
 from rigs.loops import until
+
+LOGS_PER_TURN = TURN_COST_MAX // LOG_COST
 
 
 def test_producer_ids_go_from_block_to_block() -> None:
@@ -134,7 +137,7 @@ def test_a_job_on_many_logs_gives_turns_to_others() -> None:
     async def scenario() -> None:
         done = 0
 
-        def steps() -> Steps[None]:
+        def steps() -> Iterator[None]:
             nonlocal done
             for _ in range(10 * LOGS_PER_TURN):
                 done += 1
@@ -150,7 +153,7 @@ def test_a_job_on_many_logs_gives_turns_to_others() -> None:
             await housekeeping.stop()
 
     asyncio.run(scenario())
-    assert max(after - before for before, after in itertools.pairwise([0, *worked])) <= LOGS_PER_TURN
+    assert max(after - before for before, after in itertools.pairwise([0, *worked])) <= LOGS_PER_TURN + 1
 
 
 def full_fetch(partitions: int, epoch: int = 0, replica_id: int = -1) -> fetch.FetchRequest:
@@ -159,22 +162,9 @@ def full_fetch(partitions: int, epoch: int = 0, replica_id: int = -1) -> fetch.F
     return fetch.FetchRequest(topics=(topic,), session_epoch=epoch, replica_id=replica_id)
 
 
-T = TypeVar("T")
-
-
-def all_of(steps: Steps[T]) -> T:
-    """Runs all steps, and returns the result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def open_session(sessions: FetchSessions, partitions: int, now_ms: int, replica_id: int = -1) -> int:
-    scope = all_of(sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms))
-    return all_of(scope.response([], (), now_ms)).session_id
+    scope = at_once(sessions.open(full_fetch(partitions, replica_id=replica_id), 12, now_ms, no_pause))
+    return at_once(scope.response([], (), now_ms, no_pause)).session_id
 
 
 def test_a_full_cache_gives_no_session() -> None:
@@ -191,7 +181,7 @@ def test_a_session_that_is_not_used_makes_room() -> None:
     assert second > 0
     gone = fetch.FetchRequest(session_id=first, session_epoch=1)
     assert (
-        all_of(sessions.open(gone, 12, EVICTION_MIN_AGE_MS + 2)).error_code
+        at_once(sessions.open(gone, 12, EVICTION_MIN_AGE_MS + 2, no_pause)).error_code
         is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     )
 
@@ -202,7 +192,7 @@ def test_a_larger_session_takes_the_place_of_a_smaller_old_one_and_a_follower_of
     now_ms = EVICTION_MIN_AGE_MS + 1
     for session in (small, large):
         request = fetch.FetchRequest(session_id=session, session_epoch=1)
-        assert all_of(sessions.open(request, 12, now_ms)).error_code is ErrorCode.NONE
+        assert at_once(sessions.open(request, 12, now_ms, no_pause)).error_code is ErrorCode.NONE
     assert open_session(sessions, 5, now_ms) > 0
     assert sorted(len(session.targets) for session in sessions._sessions.values()) == [5, 9]
     assert open_session(sessions, 1, now_ms, replica_id=2) > 0
@@ -224,7 +214,7 @@ def test_a_session_adds_new_and_drops_forgotten_partitions() -> None:
         ),
         forgotten_topics_data=(fetch.ForgottenTopic(topic="t", partitions=(0,)),),
     )
-    scope = all_of(sessions.open(request, 12, 0))
+    scope = at_once(sessions.open(request, 12, 0, no_pause))
     assert [(target.topic, target.wants.partition) for target in scope.targets()] == [("t", 1), ("u", 7)]
 
 
@@ -232,7 +222,7 @@ def test_closing_a_session_forgets_it() -> None:
     sessions = FetchSessions(10, SystemRng(1))
     session = open_session(sessions, 2, 0)
     closing = fetch.FetchRequest(session_id=session, session_epoch=-1)
-    all_of(sessions.open(closing, 12, 0))
+    at_once(sessions.open(closing, 12, 0, no_pause))
     assert len(sessions) == 0
 
 
@@ -245,7 +235,7 @@ def test_a_fetch_reads_only_a_share_of_the_quiet_partitions_again() -> None:
     assert not session.active
     for epoch, active in ((1, 0), (2, 100), (3, 175)):
         request = fetch.FetchRequest(session_id=session.id, session_epoch=epoch)
-        all_of(sessions.open(request, 12, 1000 if epoch == 1 else 1001))
+        at_once(sessions.open(request, 12, 1000 if epoch == 1 else 1001, no_pause))
         assert len(session.active) == active
 
 
@@ -254,7 +244,7 @@ def test_the_epoch_wraps_to_one() -> None:
     session = open_session(sessions, 1, 0)
     sessions._sessions[session].epoch = 2**31 - 1
     request = fetch.FetchRequest(session_id=session, session_epoch=2**31 - 1)
-    assert all_of(sessions.open(request, 12, 0)).error_code is ErrorCode.NONE
+    assert at_once(sessions.open(request, 12, 0, no_pause)).error_code is ErrorCode.NONE
     assert sessions._sessions[session].epoch == 1
 
 
@@ -267,11 +257,11 @@ def test_topics_are_grouped_by_id_as_well_as_by_name() -> None:
         )
         for each in ids
     )
-    scope = all_of(sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0))
+    scope = at_once(sessions.open(fetch.FetchRequest(topics=topics, session_epoch=-1), 13, 0, no_pause))
     results = [
         (target, fetch.PartitionData(partition_index=target.wants.partition)) for target in scope.targets()
     ]
-    response = all_of(scope.response(results, (), 0))
+    response = at_once(scope.response(results, (), 0, no_pause))
     assert [(topic.topic_id, len(topic.partitions)) for topic in response.responses] == [
         (each, 2) for each in ids
     ]

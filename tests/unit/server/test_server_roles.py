@@ -39,6 +39,7 @@ from kcli.server.requests.apis import served_on_controller
 from kcli.server.roles.broker_role import BrokerRole
 from kcli.server.roles.shared import Shared, node_metrics
 from kcli.storage.store.store import LogStore
+from rigs.leader_appends import append_batch
 from rigs.loops import until
 from simulation.runtime.disk import SimDisk
 from simulation.runtime.loop import SimExecutor, SimLoop, simulate
@@ -275,7 +276,7 @@ class TestBrokerRoleOnAnotherNodesController:
             assert topic.error_code is ErrorCode.NONE
             partition = rig.role.replicas.get("t", 0)
             records = encode_batch([Record(0, 1, b"k", b"v", (), -1)], base_offset=0)
-            partition.append_client(bytearray(records), acks=ACKS_ALL, now_ms=rig.clock.now_ms())
+            append_batch(partition, bytearray(records), acks=ACKS_ALL, now_ms=rig.clock.now_ms())
             assert partition.log.high_watermark == 1
             read = partition.log.read(0, 1000, end_offset=1).read()
             assert [record.value for record in read_records(read)] == [b"v"]

@@ -39,7 +39,7 @@ from kcli.protocol.messages.offset_commit import (
 from kcli.runtime.rng import SystemRng
 from kcli.server.coordinators.loader import COLUMNS_FROM_BYTES, load
 from kcli.server.coordinators.shard_log import RunnerSettings
-from kcli.server.coordinators.shard_runner import REPLIES_PER_TURN, ShardRunner
+from kcli.server.coordinators.shard_runner import REPLIES_AT_ONCE, ShardRunner
 from kcli.server.partitions.leader_partition import LeaderPartition
 from rigs.data_path import NODE, BrokerRig, topic_image
 from rigs.group_calls import join_group
@@ -144,7 +144,7 @@ def codes(response: OffsetCommitResponse) -> list[ErrorCode]:
 @on_a_loop
 async def test_without_linger_and_replicas_the_answer_is_there_at_once(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
-        assert codes(it.commit(5, 6)) == [ErrorCode.NONE, ErrorCode.NONE]
+        assert codes(await it.commit(5, 6)) == [ErrorCode.NONE, ErrorCode.NONE]
         assert it.offset(1) == 6
         (batch,) = it.batches()
         assert (batch.records_count, batch.base_sequence, batch.producer_id) == (2, 0, -1)
@@ -198,7 +198,7 @@ async def test_a_write_of_several_batches_is_in_the_log_whole_or_not_at_all(tmp_
         with pytest.raises(UnknownServerException):
             await it.commit(*range(20), last_metadata="m" * 4000)
         assert it.leader.log.log_end_offset == 0, "the batches before the refused one are not there"
-        assert codes(it.commit(*range(100), metadata="m" * 40)) == [ErrorCode.NONE] * 100
+        assert codes(await it.commit(*range(100), metadata="m" * 40)) == [ErrorCode.NONE] * 100
         assert it.leader.log.size_bytes > 4000, "a write may be larger than a segment if its batches are not"
         assert it.offset(99) == 99
 
@@ -251,7 +251,7 @@ async def test_work_in_slices_leaves_the_loop_to_others_between_two_slices(tmp_p
 @on_a_loop
 async def test_the_answers_to_a_large_group_are_sent_in_turns(tmp_path: Path) -> None:
     async with rig(tmp_path) as it:
-        tokens = [asyncio.get_running_loop().create_future() for _ in range(5 * REPLIES_PER_TURN)]
+        tokens = [asyncio.get_running_loop().create_future() for _ in range(5 * REPLIES_AT_ONCE)]
         replies = tuple(Answer(token, nth) for nth, token in enumerate(tokens))
         it.runner.run(lambda shard, now_ms: Ready(replies=replies))
         # The runner may stop meanwhile: these answers are the result of a committed step.
@@ -261,7 +261,7 @@ async def test_the_answers_to_a_large_group_are_sent_in_turns(tmp_path: Path) ->
             sent.append(sum(token.done() for token in tokens))
             await asyncio.sleep(0)
         steps = [later - earlier for earlier, later in itertools.pairwise(sent)]
-        assert 0 < max(steps) <= REPLIES_PER_TURN
+        assert 0 < max(steps) <= REPLIES_AT_ONCE
         assert [token.result() for token in tokens] == list(range(len(tokens)))
 
 
@@ -468,7 +468,7 @@ async def test_a_new_shard_loads_the_records_that_were_written(tmp_path: Path) -
         await_me = it.runner.call(
             lambda shard, token, _: shard.delete_groups(DeleteGroupsRequest(groups_names=("gone",)), token, 0)
         )
-        assert await_me.results[0].error_code is ErrorCode.NONE
+        assert (await await_me).results[0].error_code is ErrorCode.NONE
         append_transaction(it.leader, producer_id=7, offset=50, committed=True)
         append_transaction(it.leader, producer_id=8, offset=60, committed=False)
         again = GroupShard(it.config, SystemRng(2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +31,7 @@ class Local:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def verify_or_add(self, transactional_id: str, *_: Any, add: bool) -> Codes:
+    async def verify_or_add(self, transactional_id: str, *_: Any, add: bool) -> Codes:
         self.asked.append(transactional_id)
         return dict.fromkeys(ASKED, NONE)
 
@@ -74,8 +73,7 @@ class Rig:
         return self.change(ap.AddPartitionsToTxnResponse(results_by_transaction=results))
 
     async def verify(self, transactional_id: str = "x", *, add: bool = False) -> list[ErrorCode]:
-        answer = self.coordinators.verify_or_add(transactional_id, 7, 3, iter(ASKED), add=add)
-        codes = await answer if inspect.isawaitable(answer) else answer
+        codes = await self.coordinators.verify_or_add(transactional_id, 7, 3, iter(ASKED), add=add)
         return [codes[key] for key in ASKED]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ import pytest
 from kcli.config.dynamic import DynamicConfig
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
+from kcli.model.pace import no_pause
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.server.coordinators.transaction_verification import TransactionalClient, TransactionVerifier
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.storage.log.producer_state import Verification
 from rigs.data_path import BrokerRig, topic_image
+from rigs.leader_appends import append_batch
 from rigs.logs import marker_of
 from rigs.loops import on_a_loop
 from rigs.quorum import broker_config
@@ -33,13 +35,10 @@ class Coordinators:
         self.meanwhile = list(meanwhile)
         self.asked = 0
 
-    def verify_or_add(
+    async def verify_or_add(
         self, _id: str, _producer_id: int, _epoch: int, partitions: Iterable[TopicPartition], *, add: bool
-    ) -> Awaitable[Codes]:
+    ) -> Codes:
         self.asked += 1
-        return self._answer(tuple(partitions))
-
-    async def _answer(self, partitions: tuple[TopicPartition, ...]) -> Codes:
         await asyncio.sleep(0)
         if self.meanwhile:
             self.meanwhile.pop(0)()
@@ -71,8 +70,7 @@ def test_a_marker_that_comes_meanwhile_makes_the_leader_ask_again(
             adds=adds,
             knows_abortable=True,
         )
-        answer: Any = verifier.verify(client, [(leader, 0)])
-        (verification,) = (await answer).values()
+        (verification,) = (await verifier.verify(client, [(leader, 0)], no_pause)).values()
         assert isinstance(verification, Verification)
         assert coordinators.asked == markers + 1
         batch = encode_batch(
@@ -82,7 +80,7 @@ def test_a_marker_that_comes_meanwhile_makes_the_leader_ask_again(
             base_sequence=0,
             transactional=True,
         )
-        leader.append_client(batch, acks=-1, now_ms=1_700_000_000_000, verification=verification)
+        append_batch(leader, batch, acks=-1, now_ms=1_700_000_000_000, verification=verification)
         broker.logs.close()
 
     story()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcli.errors import ErrorCode, NotLeaderOrFollowerException
-from kcli.server.handlers.ports import BrokerContext
+from kcli.metadata.image import MetadataImage
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.leader_partition import LeaderPartition
 
@@ -27,10 +27,10 @@ def has_ended(source: HostedPartition) -> bool:
     return not (source.is_leader if isinstance(source, LeaderPartition) else source.is_current)
 
 
-def error_of_ended(context: BrokerContext, leader: LeaderPartition) -> ErrorCode:
+def error_of_ended(metadata: MetadataImage, leader: LeaderPartition) -> ErrorCode:
     """The error for a request that was still waiting when this broker lost the leadership of the partition."""
     if leader.log.directory.error is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    if context.ports.metadata.partition(leader.topic, leader.partition) is None:
+    if metadata.partition(leader.topic, leader.partition) is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -6,12 +6,11 @@ batch is read, and not only the first one (CVE-2018-17196).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container, Iterator
-from dataclasses import replace
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Container, Sequence
+from typing import NamedTuple, Protocol
 
 from kcli.errors import InvalidPidMappingException
+from kcli.model.pace import Pace
 from kcli.protocol.batches.batch import (
     CURRENT_MAGIC,
     FLAGS_POSITION,
@@ -23,17 +22,33 @@ from kcli.protocol.batches.batch import (
 )
 from kcli.protocol.messages.produce import ProduceRequest, TopicProduceData
 from kcli.protocol.wire.produce_codec import TOPIC_ID_FROM
-from kcli.server.coordinators.transaction_verification import TransactionalClient, VerificationResults
-from kcli.server.handlers.ports import BrokerContext
+from kcli.server.coordinators.transaction_verification import (
+    TransactionalClient,
+    TransactionVerifier,
+    VerificationResults,
+)
 from kcli.server.partitions.leader_partition import LeaderPartition
-from kcli.server.requests.answers import then
-from kcli.server.requests.turns import Steps, run_in_turns
+from kcli.server.partitions.replicas import Replicas
+from kcli.server.quorum.loader import MetadataLoader
+from kcli.server.requests.context import RequestContext
 
 _ABORTABLE_FROM = 11
 _TV2_FROM = 12
-PARTITIONS_PER_STEP = 10
-BATCHES_PER_TURN = 1000
-"""Batches that are examined in one iteration of the event loop. A batch takes 0.5 µs."""
+EXAMINE_COST = 1
+"""The cost to examine a batch, or to find the lowest sequence of its partition."""
+EXAMINED_AT_ONCE = 50
+
+
+class ProducePorts(Protocol):
+    @property
+    def loader(self) -> MetadataLoader: ...
+    @property
+    def replicas(self) -> Replicas: ...
+    @property
+    def verifier(self) -> TransactionVerifier: ...
+
+
+Context = RequestContext[ProducePorts]
 
 
 class TransactionalBatch(NamedTuple):
@@ -43,49 +58,40 @@ class TransactionalBatch(NamedTuple):
     producer: ProducerFields
 
 
-def transactional_steps(context: BrokerContext, request: ProduceRequest) -> Steps[list[TransactionalBatch]]:
-    """Finds the transactional batches of a large request. Yields after each topic, and after a few partitions."""
-    found: list[TransactionalBatch] = []
-    for topic in request.topic_data:
-        for begin in range(0, len(topic.partition_data), PARTITIONS_PER_STEP):
-            some = topic.partition_data[begin : begin + PARTITIONS_PER_STEP]
-            found += transactional_batches(context, (replace(topic, partition_data=some),))
-            yield
-        yield
-    return found
+def topic_name(context: Context, topic: TopicProduceData) -> str | None:
+    """The name of a topic of the request, or None if its id is unknown (KIP-516)."""
+    if context.api_version < TOPIC_ID_FROM:
+        return topic.name
+    image = context.ports.loader.image.topics.topic_by_id(topic.topic_id)
+    return None if image is None else image.name
 
 
-def transactional_batches(
-    context: BrokerContext, topics: tuple[TopicProduceData, ...]
-) -> Iterator[TransactionalBatch]:
+async def transactional_batches(
+    context: Context, topics: Sequence[TopicProduceData]
+) -> list[TransactionalBatch]:
+    """Finds the transactional batches."""
+    batches: list[TransactionalBatch] = []
     for topic in topics:
-        for part in topic.partition_data:
-            records = part.records
-            if (
-                records
-                and len(records) >= HEADER_SIZE
-                and records[MAGIC_POSITION] == CURRENT_MAGIC
-                and records[FLAGS_POSITION] & TRANSACTIONAL
-            ):
-                yield TransactionalBatch(_leader_of(context, topic, part.index), read_producer(records))
+        for begin in range(0, len(topic.partition_data) or 1, EXAMINED_AT_ONCE):
+            some = topic.partition_data[begin : begin + EXAMINED_AT_ONCE]
+            await context.pace(EXAMINE_COST + len(some) * EXAMINE_COST)
+            for part in some:
+                records = part.records
+                if (
+                    records
+                    and len(records) >= HEADER_SIZE
+                    and records[MAGIC_POSITION] == CURRENT_MAGIC
+                    and records[FLAGS_POSITION] & TRANSACTIONAL
+                ):
+                    name = topic_name(context, topic)
+                    leader = None if name is None else context.ports.replicas.find(name, part.index)
+                    batches.append(TransactionalBatch(leader, read_producer(records)))
+    return batches
 
 
-def _leader_of(context: BrokerContext, topic: TopicProduceData, index: int) -> LeaderPartition | None:
-    name = topic.name
-    if context.api_version >= TOPIC_ID_FROM:
-        found = context.ports.metadata.topics.topic_by_id(topic.topic_id)
-        if found is None:
-            return None
-        name = found.name
-    return context.ports.replicas.find(name, index)
-
-
-def verified(
-    context: BrokerContext,
-    request: ProduceRequest,
-    allowed: Container[str],
-    batches: list[TransactionalBatch],
-) -> VerificationResults | Awaitable[VerificationResults]:
+async def verified(
+    context: Context, request: ProduceRequest, allowed: Container[str], batches: list[TransactionalBatch]
+) -> VerificationResults:
     """Verifies that each partition belongs to the transaction. Raises KafkaError if the request has batches of several
     producers."""
     assert request.transactional_id is not None
@@ -98,22 +104,25 @@ def verified(
         adds=version >= _TV2_FROM,
         knows_abortable=version >= _ABORTABLE_FROM,
     )
-    led = run_in_turns(_led(batches, first.producer_id, allowed), BATCHES_PER_TURN)
-    return then(led, partial(context.ports.verifier.verify, client))
+    sequences = await _first_sequences(batches, allowed, context.pace)
+    return await context.ports.verifier.verify(client, sequences, context.pace)
 
 
-def _led(
-    batches: list[TransactionalBatch], producer_id: int, allowed: Container[str]
-) -> Steps[list[tuple[LeaderPartition, int]]]:
+async def _first_sequences(
+    batches: list[TransactionalBatch], allowed: Container[str], pace: Pace
+) -> list[tuple[LeaderPartition, int]]:
     """The lowest first sequence of the batches of each partition to which the client may write. The coordinator may add
     these partitions to the transaction. Raises KafkaError for a batch of another producer."""
+    producer_id = batches[0].producer.producer_id
     lowest: dict[LeaderPartition, int] = {}
-    for leader, producer in batches:
-        if producer.producer_id != producer_id:
-            raise InvalidPidMappingException(
-                "A transactional request holds batches of more than one producer id"
-            )
-        if leader is not None and leader.topic in allowed:
-            lowest[leader] = min(producer.base_sequence, lowest.get(leader, producer.base_sequence))
-        yield
+    for begin in range(0, len(batches), EXAMINED_AT_ONCE):
+        some = batches[begin : begin + EXAMINED_AT_ONCE]
+        await pace(len(some) * EXAMINE_COST)
+        for leader, producer in some:
+            if producer.producer_id != producer_id:
+                raise InvalidPidMappingException(
+                    "A transactional request holds batches of more than one producer id"
+                )
+            if leader is not None and leader.topic in allowed:
+                lowest[leader] = min(producer.base_sequence, lowest.get(leader, producer.base_sequence))
     return list(lowest.items())
