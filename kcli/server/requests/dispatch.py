@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import importlib
-import inspect
 import logging
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from types import ModuleType
@@ -44,7 +43,6 @@ from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.waiting import Answer, Stopwatch, Waiting
-from kcli.server.requests.answers import is_unfinished
 from kcli.server.requests.apis import Api, Forwarding
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.defects import Defects
@@ -389,10 +387,10 @@ def _load(api: Api, offered: object) -> AnyRoute:
         api,
         API[key],
         _ports(module, offered),
-        guarded(_awaitable(module.handle), api.access),
+        guarded(module.handle, api.access),
         decode,
         encode,
-        _awaitable(getattr(module, "error_response", None) or partial(_top_level_error, key)),
+        getattr(module, "error_response", None) or partial(_top_level_error, key),
         attrgetter("error_code") if has_error_code else None,
         reads_frame=key is ApiKey.PRODUCE,
     )
@@ -404,20 +402,6 @@ def _ports(module: ModuleType, offered: object) -> object:
     if ports is None:
         return offered
     return ports(**{field.name: getattr(offered, field.name) for field in dataclasses.fields(ports)})
-
-
-def _awaitable(handle: Callable[..., Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(handle) or isinstance(handle, partial):
-        return handle
-
-    async def adapted(context: Context, *arguments: Any) -> Any:
-        answer = handle(context, *arguments)
-        if not is_unfinished(answer):
-            return answer
-        context.only_waits = isinstance(answer, asyncio.Future)
-        return await answer
-
-    return adapted
 
 
 async def _decode_fetch(version: int, frame: memoryview, at: int, pace: Pace) -> FetchRequest:

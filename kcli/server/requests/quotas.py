@@ -10,8 +10,7 @@ used.
 from __future__ import annotations
 
 import heapq
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar, overload
 
@@ -40,7 +39,6 @@ keeps up to METERS_MAX of them."""
 _FETCH_BYTES_MAX = _THROTTLE_MAX_MS = 2**31 - 1
 
 T = TypeVar("T")
-YieldedT = TypeVar("YieldedT")
 
 
 class Meter(Protocol):
@@ -264,29 +262,6 @@ class RequestThrottle:
         if self._since is not None:
             self._busy += self._quotas.clock.monotonic() - self._since
             self._since = None
-
-    def waits_for(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """Returns `answer`. If `answer` is a coroutine, the time during which the coroutine runs is counted."""
-        self.pause()
-        return self._timed(answer) if isinstance(answer, Coroutine) else answer
-
-    @types.coroutine
-    def _timed(self, work: Coroutine[YieldedT, None, T]) -> Generator[YieldedT, None, T]:
-        thrown: BaseException | None = None
-        while True:
-            self.resume()
-            try:
-                awaited = work.send(None) if thrown is None else work.throw(thrown)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            finally:
-                self.pause()
-            thrown = None
-            try:
-                yield awaited
-            except BaseException as error:
-                thrown = error
 
     # Charges of handlers.
 

@@ -6,7 +6,7 @@ permission.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from kcli.errors import (
@@ -21,19 +21,11 @@ from kcli.model.acl import CLUSTER_NAME, AclOperation, ResourceType
 from kcli.model.pace import Pace
 from kcli.security.authorizer import Asker, Audit, Authorizer, Resource
 from kcli.server.requests.operations import ALL_OPERATIONS, OPERATIONS
-from kcli.server.requests.turns import Steps, run_in_turns
-
-CHECKS_PER_TURN = 100
-"""Names that are checked in one iteration of the event loop. A check takes 5 to 10 µs, and 30 µs if its refusal is
-logged."""
 
 COUNT_COST = 1
 """The cost to count a name, in microseconds."""
 CHECK_COST = 10
 """The cost to check a name. A check takes 5 to 10 µs, and 30 µs if its refusal is logged."""
-
-STEPS_OF_REFUSAL = 10
-"""A refusal with its line in the log takes as long as this number of steps. A step takes 2 to 5 µs."""
 
 _REFUSALS: dict[ResourceType, type[KafkaError]] = {
     ResourceType.TOPIC: TopicAuthorizationException,
@@ -104,46 +96,6 @@ class Rights:
         # An operator's own authorizer may return a value of another type. Only True allows the operation.
         decision = self._authorizer.authorize(self._asker, need.operation, resource, audit=audit, count=count)
         return decision is True
-
-    def allowed(self, need: Need, names: Iterable[str], *, traced: bool = False) -> Container[str]:
-        """Returns the names on which the client may do the operation. Checks each name once.
-
-        If a client chooses the number of names, use `allowed_steps` or `allowed_in_turns` instead.
-        """
-        if self.is_open:
-            return EVERY_NAME
-        steps = self.allowed_steps(need, names, traced=traced)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found: Container[str] = end.value
-                return found
-
-    def allowed_steps(
-        self, need: Need, names: Iterable[str], *, traced: bool = False
-    ) -> Steps[Container[str]]:
-        """Does the same as `allowed`, in steps. Yields after each name."""
-        if self.is_open:
-            return EVERY_NAME
-        counts: dict[str, int] = {}
-        for name in names:
-            counts[name] = counts.get(name, 0) + 1
-            yield
-        found = set()
-        for name, count in counts.items():
-            if self.allows(need, name, traced=traced, count=count):
-                found.add(name)
-            yield
-        return found
-
-    def allowed_in_turns(
-        self, need: Need, names: Iterable[str], *, traced: bool = False
-    ) -> Container[str] | Awaitable[Container[str]]:
-        """Does the same as `allowed`. The event loop serves other clients after some names."""
-        if self.is_open:
-            return EVERY_NAME
-        return run_in_turns(self.allowed_steps(need, names, traced=traced), CHECKS_PER_TURN)
 
     async def checked(
         self, need: Need, names: Iterable[str], pace: Pace, *, traced: bool = False

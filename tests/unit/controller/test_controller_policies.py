@@ -270,6 +270,7 @@ def test_an_authorizer_that_would_allow_everything_stops_the_start(name: str, me
 
 def test_only_true_gives_a_right() -> None:
     from kcli.model.acl import AclOperation, ResourceType
+    from kcli.model.pace import at_once, no_pause
     from kcli.security.authorizer import Asker
     from kcli.security.principal import Principal
     from kcli.server.requests.rights import Need, Rights
@@ -279,7 +280,7 @@ def test_only_true_gives_a_right() -> None:
     need = Need(AclOperation.WRITE, ResourceType.TOPIC)
     assert not rights.is_open
     assert not rights.allows(need, "t") and not rights.allows_some(need)
-    assert rights.allowed(need, ["t"]) == set()
+    assert at_once(rights.checked(need, ["t"], no_pause)) == set()
     assert rights.operations(ResourceType.TOPIC, "t") == 0
 
 
