@@ -35,7 +35,6 @@ from kcli.runtime.rng import Rng
 from kcli.runtime.threads import NodeThreads
 from kcli.security.acls.configured import node_authorizer
 from kcli.security.authorizer import FollowsMetadata
-from kcli.server.handlers.ports import BrokerPorts, NodePorts, ports_of
 from kcli.server.handlers.shared.config_answers import ConfigAnswers
 from kcli.server.logins.listener_security import NodeSecurity
 from kcli.server.metrics.metrics import TICK_MS, Metrics
@@ -162,11 +161,6 @@ class Node:
         """The committed metadata."""
         return self.loader.image
 
-    @property
-    def ports(self) -> NodePorts:
-        """The ports of handlers on broker listeners or, on a node without the broker role, on controller listeners."""
-        return ports_of(NodePorts if self.broker is None else BrokerPorts, self.offers)
-
     def _ordered_parts(
         self, shared: Shared, channels: ControllerChannels, traces: NodeTraces | None
     ) -> list[Part | None]:
@@ -274,9 +268,9 @@ class Node:
         if self.controller is not None:
             # A controller never forwards a request.
             offers = {**self.offers, "channel": self.controller, "controller_versions": dict}
-            self.listeners.serve(ports_of(NodePorts, offers), on_controller=True)
+            self.listeners.serve(offers, on_controller=True)
         if self.broker is not None:
-            self.listeners.serve(self.ports, on_controller=False, forwarder=self.broker.channel)
+            self.listeners.serve(self.offers, on_controller=False, forwarder=self.broker.channel)
         await self.listeners.open(lambda dispatch: observed(dispatch, traces, self.metrics_endpoint, metrics))
 
     def _jobs(self) -> list[PeriodicJob]:

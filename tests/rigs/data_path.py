@@ -188,7 +188,9 @@ class BrokerRig:
             protected_listener=None,
             now=asyncio.get_running_loop().time,
         )
-        self.dispatch = Dispatch(self, served_on_broker(), quotas=self.quotas, metrics=self.metrics)
+        self.dispatch = Dispatch(
+            Attributes(self), served_on_broker(), quotas=self.quotas, metrics=self.metrics
+        )
         self.listener = await self.sockets.listen(
             ListenerSettings("PLAINTEXT", "127.0.0.1", 0), self.dispatch, tls=self.tls
         )
@@ -207,6 +209,16 @@ class BrokerRig:
         client = await connect(self.listener.port, self.client_tls)
         self.clients.append(client)
         return client
+
+
+class Attributes(dict[str, object]):
+    """The attributes of a rig, as the offers of a node."""
+
+    def __init__(self, rig: object) -> None:
+        self._rig = rig
+
+    def __missing__(self, name: str) -> object:
+        return getattr(self._rig, name)
 
 
 def batch(

@@ -3,6 +3,7 @@ again."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from typing import Any, Protocol
 
@@ -17,7 +18,9 @@ from kcli.protocol.messages.incremental_alter_configs import (
 from kcli.protocol.wire.api import ApiKey
 from kcli.protocol.wire.codec import Message, decode_response, encode_response
 from kcli.server.handlers import create_topics, incremental_alter_configs
+from kcli.server.requests.apis import APIS
 from kcli.server.requests.context import RequestContext
+from kcli.server.requests.offers import filled
 from rigs.node import RunningNode
 
 
@@ -30,7 +33,9 @@ class Handler(Protocol):
 def context_of(
     node: RunningNode, key: ApiKey, version: int, listener: str = "PLAINTEXT"
 ) -> RequestContext[Any]:
-    return RequestContext(node.ports, key, version, 7, "test", listener, "127.0.0.1")
+    declared = getattr(importlib.import_module(APIS[key].handler), "Ports", None)
+    ports = None if declared is None else filled(declared, node.offers)
+    return RequestContext(ports, key, version, 7, "test", listener, "127.0.0.1")
 
 
 async def call(

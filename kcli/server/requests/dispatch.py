@@ -19,7 +19,6 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from kcli.errors import (
@@ -53,6 +52,7 @@ from kcli.server.requests.forwarding import (
 )
 from kcli.server.requests.freeing import free_later
 from kcli.server.requests.guard import guarded
+from kcli.server.requests.offers import Offers, filled
 from kcli.server.requests.quotas import ClientQuotas
 from kcli.server.requests.request_log import REQUEST_LOG, logged
 from kcli.server.requests.route import AnyRoute, Context, Decode, Encode, RequestT, ResponseT, Route
@@ -78,7 +78,7 @@ class Dispatch:
         "_defects",
         "_forwarder",
         "_metrics",
-        "_ports",
+        "_offers",
         "_quotas",
         "_routes",
         "_served",
@@ -86,7 +86,7 @@ class Dispatch:
 
     def __init__(
         self,
-        ports: object,
+        offers: Offers,
         served: Mapping[ApiKey, Api],
         *,
         quotas: ClientQuotas,
@@ -94,9 +94,9 @@ class Dispatch:
         authorizer: Authorizer = ALLOW_ALL,
         forwarder: Forwarder | None = None,
     ) -> None:
-        """Makes the dispatch of a listener. `served` has the APIs of this listener. `ports` are the
-        parts of the node that handlers may use. Only brokers have a `forwarder`."""
-        self._ports = ports
+        """Makes the dispatch of a listener. `served` has the APIs of this listener. `offers` are the
+        parts of the node from which handlers take their ports. Only brokers have a `forwarder`."""
+        self._offers = offers
         self._served = served
         self._quotas = quotas
         self._metrics = metrics
@@ -201,7 +201,7 @@ class Dispatch:
     def versions_only(self, quotas: ClientQuotas) -> Dispatch:
         """Returns a dispatch that serves only ApiVersions, for clients that are not logged in."""
         served = {ApiKey.API_VERSIONS: self._served[ApiKey.API_VERSIONS]}
-        return Dispatch(self._ports, served, quotas=quotas, metrics=self._metrics)
+        return Dispatch(self._offers, served, quotas=quotas, metrics=self._metrics)
 
     def refuse(self, caller: Caller, frame: bytes, error: KafkaError) -> Answer | Waiting:
         """Returns the error response to a request that is not allowed now, for example before a login. Does not call
@@ -298,7 +298,7 @@ class Dispatch:
         if key not in self._served:
             raise ProtocolError(f"API key {key} is not served here")
         try:
-            route = self._routes[key] = _load(self._served[ApiKey(key)], self._ports)
+            route = self._routes[key] = _load(self._served[ApiKey(key)], self._offers)
         except Exception as error:
             # The module cannot be read now, for example because no descriptor is free. No answer can be encoded
             # without it. The next request of this API tries again.
@@ -367,8 +367,8 @@ def warm_up() -> None:
     importlib.import_module(CODEC)
 
 
-def _load(api: Api, offered: object) -> AnyRoute:
-    """Makes the route of an API. `offered` has the parts of the node from which the handler takes its ports."""
+def _load(api: Api, offers: Offers) -> AnyRoute:
+    """Makes the route of an API. Its handler takes its ports from the offers."""
     key, module = api.key, importlib.import_module(api.handler)
     decode: Decode[Any]
     encode: Encode[Any]
@@ -386,7 +386,7 @@ def _load(api: Api, offered: object) -> AnyRoute:
     return Route(
         api,
         API[key],
-        _ports(module, offered),
+        filled(module.Ports, offers) if hasattr(module, "Ports") else None,
         guarded(module.handle, api.access),
         decode,
         encode,
@@ -396,19 +396,10 @@ def _load(api: Api, offered: object) -> AnyRoute:
     )
 
 
-def _ports(module: ModuleType, offered: object) -> object:
-    """The ports of a handler: the parts of the node that the fields of its class `Ports` name."""
-    ports = getattr(module, "Ports", None)
-    if ports is None:
-        return offered
-    return ports(**{field.name: getattr(offered, field.name) for field in dataclasses.fields(ports)})
-
-
 async def _decode_fetch(version: int, frame: memoryview, at: int, pace: Pace) -> FetchRequest:
     if len(frame) > DECODED_AT_ONCE_BYTES:
-        frame = memoryview(
-            bytes(frame)
-        )  # the handler may wait for records, and the frame's buffer is used again
+        # The frame's buffer is used again while the handler waits for records.
+        frame = memoryview(bytes(frame))
         _compile_structs(FetchRequest)
     return await decode_fetch_request(version, frame, at, pace)
 

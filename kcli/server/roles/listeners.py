@@ -27,6 +27,7 @@ from kcli.server.network.loop_shared import LoopShared
 from kcli.server.requests.apis import served_on_broker, served_on_controller
 from kcli.server.requests.dispatch import Dispatch
 from kcli.server.requests.forwarding import ForwardedCaller, Forwarder
+from kcli.server.requests.offers import Offers
 from kcli.server.requests.quotas import ClientQuotas
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")
@@ -54,10 +55,10 @@ class Listeners:
         self._config = config
         self.sockets = sockets
 
-    def serve(self, ports: object, *, on_controller: bool, forwarder: Forwarder | None = None) -> None:
-        """Makes the dispatch of a role, whose handlers get `ports`. Call this method before `open`."""
+    def serve(self, offers: Offers, *, on_controller: bool, forwarder: Forwarder | None = None) -> None:
+        """Makes the dispatch of a role. Its handlers take their ports from `offers`. Call this method before `open`."""
         self.dispatches[on_controller] = Dispatch(
-            ports,
+            offers,
             served_on_controller() if on_controller else served_on_broker(),
             quotas=self.quotas,
             metrics=self.metrics,

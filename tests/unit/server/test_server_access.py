@@ -6,6 +6,7 @@ import importlib
 import inspect
 import json
 import re
+from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -96,7 +97,7 @@ def test_the_rules_are_what_kafka_asks_for(golden: Path) -> None:
         assert set(rule(key).needs) - NOT_LOGGED.get(key, set()) == asked[API[key].name], key.name
 
 
-OFFERED = Mock()
+OFFERED: defaultdict[str, Mock] = defaultdict(Mock)
 """A node that offers every port."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import importlib
+from collections import defaultdict
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -27,7 +28,7 @@ from kcli.server.requests.apis import APIS, served_on_broker, served_on_controll
 from kcli.server.requests.context import RequestContext
 from rigs.loops import on_a_loop
 
-OFFERED = Mock(config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
+OFFERED = defaultdict(Mock, config=SimpleNamespace(controller_listener_names=("CONTROLLER",)))
 """A node that offers every port."""
 
 
