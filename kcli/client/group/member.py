@@ -65,6 +65,7 @@ class Member:
                 self._carry_out(self._membership.start(self._now_ms))
                 await self._ended.wait()
             finally:
+                self._ended.set()
                 if self._timer is not None:
                     self._timer.cancel()
                 for task in self._running:
@@ -78,12 +79,13 @@ class Member:
 
     async def leave(self, reason: str = "the member leaves", *, removes_static: bool = False) -> None:
         """Gives up the assignment and leaves the group. A static member only stops, except if `removes_static`."""
-        if self.state is not State.UNJOINED:
+        if self.state is not State.UNJOINED and not self._ended.is_set():
             self._leave(reason, removes_static=removes_static)
             await self._ended.wait()
 
     def _leave(self, reason: str, *, removes_static: bool) -> None:
-        if self._rebalance is not None:
+        # A request of a member that leaves already is the LeaveGroup.
+        if self._rebalance is not None and self.state is not State.LEAVING:
             self._rebalance.cancel()
         self._carry_out(self._membership.leave(reason, self._now_ms, removes_static=removes_static))
 

@@ -207,7 +207,7 @@ class Membership:
 
     def leave(self, reason: str, now_ms: int, *, removes_static: bool = False) -> tuple[Action, ...]:
         """The member leaves. A static member stays in the group until its session ends, except if `removes_static`."""
-        if self.state is not State.UNJOINED:
+        if self.state not in (State.UNJOINED, State.LEAVING):
             self.state, self._reason, self._removes_static = State.LEAVING, reason, removes_static
             self._request = None
         return self._actions(now_ms)
