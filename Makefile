@@ -1,7 +1,7 @@
 # `make quick`: the core of the tests in under two minutes on two cores. For each edit.
 # `make check`: bin/test, which is every check that CI runs: formatter, linter, types, import arrows and all tests.
 #               CI also runs failed tests once more and tries the same examples of properties in each run (.ci/run).
-# `make full`:  the same checks with larger matrices: 200 simulation seeds instead of 12, ten times as many examples of
+# `make full`:  the same checks with larger matrices: 200 simulation seeds of each kind, ten times as many examples of
 #               each property, and the tests that are marked `full`. For a night, or before a release.
 PY := .venv/bin/python
 .PHONY: quick check full format lint types arrows test sim stories generate bench house hooks
@@ -38,16 +38,16 @@ arrows:
 test:
 	$(PY) -m pytest
 
-# Stories of a whole broker under crashes. One again: make sim SEEDS="--sim-seed 48".
+# Stories of clusters of one to seven nodes, so many of each kind. One again: make sim SEEDS="--sim-seed 48".
 SEEDS ?= --sim-seeds 200
 sim:
-	$(PY) -m pytest -n 2 tests/sim/test_sim_cluster.py $(SEEDS)
+	$(PY) -m pytest -n 2 tests/sim/test_sim_stories.py $(SEEDS)
 
-# Stories of replicated topics under faults, on all processors: many, from a first seed on.
+# The same stories on all processors, from a first seed on.
 FIRST ?= 0
 STORIES ?= 2000
 stories:
-	PYTHONPATH=tests $(PY) -m simulation.world.replication_story $(FIRST) $(STORIES)
+	PYTHONPATH=tests $(PY) -m simulation.world.story $(FIRST) $(STORIES)
 
 # Files that are written by code and checked in; a test fails when one is stale.
 generate:

@@ -14,7 +14,7 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import TROUBLE, eventually
+from simulation.actors.client import TROUBLE, eventually
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import BROKER_PORT, SimCluster, SimNode
 

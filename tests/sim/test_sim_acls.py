@@ -19,7 +19,7 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.security.acls.configured import STANDARD
 from kcli.security.acls.standard import StandardAuthorizer
 from kcli.server.node import Node
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import BROKER_PORT, CONTROLLER_PORT, SimCluster
 

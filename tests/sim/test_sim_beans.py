@@ -18,7 +18,7 @@ from rigs import kafka_beans
 from rigs.cluster_client import ClusterClient
 from rigs.data_path import batch
 from rigs.kafka_beans import Beans, beans_of
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import SimCluster, SimNode
 

@@ -15,7 +15,7 @@ from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.messages import sync_group as sg
 from kcli.protocol.wire.api import ApiKey
 from rigs.cluster_client import ClusterClient, on_brokers
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.world.cluster import SimCluster, SimNode
 
 GROUP, KIND = "g", 0

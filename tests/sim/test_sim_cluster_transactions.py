@@ -23,7 +23,7 @@ from kcli.protocol.messages import produce as p
 from kcli.protocol.wire.api import ApiKey
 from kcli.server.coordinators.marker_sender import MarkerSender
 from rigs.cluster_client import AGAIN, ClusterClient, on_brokers
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.world.cluster import SimCluster, SimNode
 
 PARTITIONS = range(6)

@@ -10,7 +10,7 @@ from kcli.model.addresses import Address
 from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import delete_topics as dt
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import BROKER_PORT, DATA, SimCluster, SimNode
 

@@ -24,7 +24,7 @@ from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.packing import INT32
 from kcli.server.node import Node
 from kcli.server.quorum.remote_controller import FORWARDING_LIMIT_S
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import BROKER_PORT, SimCluster
 

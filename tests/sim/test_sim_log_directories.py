@@ -14,15 +14,12 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.server.partitions.directory_assignments import DirectoryAssignments
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.storage.meta_properties import read_meta_properties
-from simulation.actors.clients import eventually
-from simulation.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
-from simulation.actors.cluster_clients import (
-    ClusterWorld,
-    ReplicatedConsumer,
-    ReplicatedProducer,
-    check_values,
-)
-from simulation.checks.replication_watch import ReplicationWatch, directory_of
+from simulation.actors.administrator import Administrator, Topic
+from simulation.actors.client import World, eventually
+from simulation.actors.consumer import Consumer
+from simulation.actors.producer import Producer, check_values
+from simulation.checks.partition import directory_of
+from simulation.checks.replication_watch import ReplicationWatch
 from simulation.runtime.disk import FaultKind
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import DATA, SimCluster, SimNode
@@ -44,8 +41,8 @@ class Directories:
     def __init__(self, loop: SimLoop, cluster: SimCluster) -> None:
         self.cluster = cluster
         self.watch = ReplicationWatch(cluster)
-        self.world = ClusterWorld(cluster, self.watch, random.Random(1))
-        self.producers = [ReplicatedProducer(self.world, f"producer-{each}", each) for each in PARTITIONS]
+        self.world = World(cluster, self.watch, random.Random(1))
+        self.producers = [Producer(self.world, f"producer-{each}", each) for each in PARTITIONS]
         loop.on_turn.append(self.watch.check)
 
     def image(self, partition: TopicPartition) -> PartitionImage:
@@ -91,11 +88,11 @@ class Directories:
         """Checks that all replicas become equal, and have everything that was acknowledged."""
         await eventually(self.watch.is_settled, PATIENCE_S, "all replicas are equal")
         self.world.written = True
-        consumer = ReplicatedConsumer(self.world, "consumer", PARTITIONS, from_followers=False)
+        consumer = Consumer(self.world, "consumer", PARTITIONS, from_followers=False)
         await consumer.run()
         for producer in self.producers:
             check_values(producer, consumer.values[producer.partition])
-        assert self.watch.check_equal() > 0
+        assert self.watch.files.check_equal() > 0
 
 
 def directory_id(node: SimNode, partition: TopicPartition) -> object:
@@ -118,8 +115,8 @@ def on_two_directories(story: Callable[[Directories], Awaitable[None]], seed: in
         async with SimCluster(seed, overrides=overrides, roles=roles) as cluster:
             directories = Directories(loop, cluster)
             await cluster.start()
-            topic = ReplicatedTopic("replicated", len(PARTITIONS), 3, {"min.insync.replicas": "2"})
-            await ClusterAdministrator(directories.world, [topic]).create_topics()
+            topic = Topic("replicated", len(PARTITIONS), 3, {"min.insync.replicas": "2"})
+            await Administrator(directories.world, [topic]).create_topics()
             await eventually(directories.are_in_sync, PATIENCE_S, "all replicas are in sync")
             async with asyncio.TaskGroup() as group:
                 for producer in directories.producers:

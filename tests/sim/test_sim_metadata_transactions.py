@@ -22,7 +22,7 @@ from kcli.protocol.records.metadata import (
 from kcli.server.node import Node
 from kcli.server.quorum.active_controller import ActiveController
 from rigs.quorum import batches
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.checks.quorum_watch import QuorumWatch
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import SimCluster, SimNode

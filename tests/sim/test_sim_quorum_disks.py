@@ -11,7 +11,7 @@ from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage
 from kcli.model.configs import CLUSTER_DEFAULT
 from kcli.protocol.messages import incremental_alter_configs as ia
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.checks.quorum_watch import QuorumWatch
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import SimCluster, SimNode

@@ -17,16 +17,12 @@ from kcli.protocol.wire.api import ApiKey
 from kcli.replica.leader import LeaderState
 from kcli.server.partitions import followed_partition, leader_partition
 from kcli.storage.log.log import AppendResult, PartitionLog
-from simulation.actors.clients import eventually
-from simulation.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
-from simulation.actors.cluster_clients import (
-    ClusterClient,
-    ClusterWorld,
-    ReplicatedConsumer,
-    ReplicatedProducer,
-    check_values,
-)
-from simulation.checks.replication_watch import Partition, ReplicationWatch
+from simulation.actors.administrator import Administrator, Topic
+from simulation.actors.client import Client, World, eventually
+from simulation.actors.consumer import Consumer
+from simulation.actors.producer import Producer, check_values
+from simulation.checks.partition import Partition
+from simulation.checks.replication_watch import ReplicationWatch
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import SimCluster, SimNode
 
@@ -44,8 +40,8 @@ class Replicated:
     def __init__(self, loop: SimLoop, cluster: SimCluster) -> None:
         self.cluster = cluster
         self.watch = ReplicationWatch(cluster)
-        self.world = ClusterWorld(cluster, self.watch, random.Random(1))
-        self.producer = ReplicatedProducer(self.world, "producer", PARTITION)
+        self.world = World(cluster, self.watch, random.Random(1))
+        self.producer = Producer(self.world, "producer", PARTITION)
         self.stopping: tuple[asyncio.Future[None], SimNode] | None = None
         """A broker that stops, and its stop. It starts again at the end of the story."""
         loop.on_turn.append(self.watch.check)
@@ -95,8 +91,8 @@ def on_replicated(story: Callable[[Replicated], Awaitable[None]], seed: int = 1)
         async with SimCluster(seed, overrides=overrides, roles=roles) as cluster:
             replicated = Replicated(loop, cluster)
             await cluster.start()
-            topic = ReplicatedTopic(PARTITION.topic, 1, 3, {"min.insync.replicas": "2"})
-            await ClusterAdministrator(replicated.world, [topic]).create_topics()
+            topic = Topic(PARTITION.topic, 1, 3, {"min.insync.replicas": "2"})
+            await Administrator(replicated.world, [topic]).create_topics()
             await eventually(lambda: len(replicated.isr) == 3, PATIENCE_S, "all replicas are in sync")
             async with asyncio.TaskGroup() as group:
                 group.create_task(replicated.producer.run())
@@ -109,10 +105,10 @@ def on_replicated(story: Callable[[Replicated], Awaitable[None]], seed: int = 1)
                 replicated.world.ending = True
             await eventually(replicated.watch.is_settled, PATIENCE_S, "all replicas are equal")
             replicated.world.written = True
-            consumer = ReplicatedConsumer(replicated.world, "consumer", [PARTITION], from_followers=False)
+            consumer = Consumer(replicated.world, "consumer", [PARTITION], from_followers=False)
             await consumer.run()
             check_values(replicated.producer, consumer.values[PARTITION])
-            assert replicated.watch.check_equal() > 0
+            assert replicated.watch.files.check_equal() > 0
 
     simulate(seed, main)
 
@@ -190,7 +186,7 @@ def test_a_controlled_shutdown_moves_the_leader_within_moments() -> None:
 async def lead_elsewhere_and_back(replicated: Replicated) -> None:
     """Moves the leadership to the first follower, and back by a controlled shutdown of that follower."""
     leader, between, follower = replicated.leader, *replicated.followers
-    client = ClusterClient(replicated.world, "administrator")
+    client = Client(replicated.world, "administrator")
     order = (between.node_id, leader.node_id, follower.node_id)
     moved = ar.ReassignablePartition(partition_index=0, replicas=order)
     topic = ar.ReassignableTopic(name=PARTITION.topic, partitions=(moved,))

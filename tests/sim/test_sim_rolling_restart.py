@@ -13,7 +13,7 @@ from kcli.errors import ErrorCode
 from kcli.model.addresses import Address
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import eventually
+from simulation.actors.client import eventually
 from simulation.runtime.loop import SimLoop, simulate
 from simulation.world.cluster import BOTH, BROKER_PORT, SimCluster, SimNode
 

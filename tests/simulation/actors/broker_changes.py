@@ -9,7 +9,7 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import alter_partition_reassignments as ar
 from kcli.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.cluster_clients import TROUBLE, ClusterClient, ClusterWorld
+from simulation.actors.client import TROUBLE, Client, World
 from simulation.world.cluster import SimNode
 
 LIMIT_S = 120.0
@@ -22,11 +22,11 @@ class BrokerChanges:
     """Sends the requests to any broker, and repeats them until the change is done. The broker that is removed must not
     belong to the cluster (`SimNode.is_member`), so that no other client gives it replicas."""
 
-    def __init__(self, world: ClusterWorld) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
         self.emptied = 0
         """The number of partitions that were moved away from brokers."""
-        self._client = ClusterClient(world, "administrator of brokers")
+        self._client = Client(world, "administrator of brokers")
 
     async def move_replicas(self, node: SimNode) -> None:
         """Moves all replicas of a broker to other brokers. Raises AssertionError if this takes longer than LIMIT_S."""

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from kcli.client.records.produce import produce_request
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode
+from kcli.metadata.image import PartitionImage
 from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
 from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
@@ -28,14 +29,11 @@ from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.messages import txn_offset_commit as to
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import fetch_request, partitions_of
-from simulation.actors.cluster_clients import BACKOFF_S, MOVING, TROUBLE, ClusterClient, Moved
+from simulation.actors.client import BACKOFF_S, MOVING, TROUBLE, Client, Moved, fetch_request, partitions_of
 from simulation.checks.copies import COPIER, Copy, CopyLedger
 
 T = TypeVar("T")
 
-COORDINATOR_PARTITIONS = 2
-"""The number of partitions of each coordinator's topic in the stories."""
 RECORDS_MAX = 8
 """The most input records of a transaction."""
 INPUT_BYTES = 20_000
@@ -78,11 +76,6 @@ class CopyJob:
     is_new: bool
     timeout_ms: int
 
-    @property
-    def group_partition(self) -> TopicPartition:
-        """The partition of `__consumer_offsets` that has the position."""
-        return TopicPartition(GROUP_METADATA_TOPIC, partition_for(self.group, COORDINATOR_PARTITIONS))
-
 
 @dataclass(slots=True)
 class Writes:
@@ -101,7 +94,7 @@ class CopyingProducer:
     answered. From then on, nothing that the replaced instance sends may be written.
     """
 
-    def __init__(self, client: ClusterClient, job: CopyJob, ledger: CopyLedger) -> None:
+    def __init__(self, client: Client, job: CopyJob, ledger: CopyLedger) -> None:
         self.client = client
         self.job = job
         self.ledger = ledger
@@ -438,11 +431,18 @@ class CopyingProducer:
         self._check(group.error_code, "OffsetFetch")
         (part,) = group.topics[0].partitions
         self._check(part.error_code, "OffsetFetch")
-        image = self.client.world.watch.image.partition(*self.job.group_partition)
+        image = self._group_partition()
         if image is None or image.leader != coordinator:
             raise Moved
         committed: int = part.committed_offset
         return max(committed, 0)
+
+    def _group_partition(self) -> PartitionImage | None:
+        """The partition of `__consumer_offsets` that has the position."""
+        topic = self.client.world.watch.image.topics.topic(GROUP_METADATA_TOPIC)
+        return (
+            None if topic is None else topic.partitions[partition_for(self.job.group, len(topic.partitions))]
+        )
 
     # The cluster.
 

@@ -8,20 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from kcli.model.request_values import READ_COMMITTED
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch import iter_batches, read_records
-from kcli.protocol.batches.control import EndTransactionMarker, decode_control
-from kcli.protocol.messages import fetch as f
-from simulation.actors.cluster_admin import ReplicatedTopic
-from simulation.actors.cluster_clients import (
-    BACKOFF_S,
-    TROUBLE,
-    ClusterClient,
-    ClusterWorld,
-    Moved,
-    ReplicatedConsumer,
-)
+from kcli.protocol.batches.batch import Record
+from simulation.actors.administrator import Topic
+from simulation.actors.client import BACKOFF_S, TROUBLE, Client, Moved, World
+from simulation.actors.consumer import CommittedConsumer
 from simulation.actors.copying_producer import CopyingProducer, CopyJob, Refused
 from simulation.checks.copies import CopyLedger
 
@@ -49,19 +40,17 @@ class Copying:
             is_new=rng.random() < 0.5, partitions=rng.choice((2, 3)), timeout_ms=rng.choice((2_000, 10_000))
         )
 
-    @property
-    def topic(self) -> ReplicatedTopic:
-        return ReplicatedTopic(COPIES, self.partitions, 3, {"min.insync.replicas": "2"})
+    def topic(self, replication_factor: int) -> Topic:
+        config = {"min.insync.replicas": str(min(2, replication_factor))}
+        return Topic(COPIES, self.partitions, replication_factor, config)
 
 
-class CopyReader(ReplicatedConsumer):
-    """A consumer with isolation.level=read_committed. It checks each copy with the ledger when it reads the copy."""
-
-    isolation_level = READ_COMMITTED
+class CopyReader(CommittedConsumer):
+    """Checks each copy with the ledger when it reads the copy."""
 
     def __init__(
         self,
-        world: ClusterWorld,
+        world: World,
         name: str,
         partitions: Sequence[TopicPartition],
         ledger: CopyLedger,
@@ -71,56 +60,29 @@ class CopyReader(ReplicatedConsumer):
         super().__init__(world, name, partitions, from_followers=from_followers)
         self._ledger = ledger
 
-    def _take_records(self, partition: TopicPartition, data: f.PartitionData) -> int:
-        """Leaves out the records of aborted transactions, as Java's consumer does: all records of a producer from the
-        first offset of the transaction to its marker."""
-        assert data.last_stable_offset <= data.high_watermark, f"{self.name}: {partition}: {data}"
-        to_come = sorted(data.aborted_transactions or (), key=lambda each: each.first_offset)
-        aborted: set[int] = set()
-        position = self.positions[partition]
-        for at, header in iter_batches(data.records or b""):
-            assert header.next_offset <= data.last_stable_offset, (
-                f"{self.name}: {partition}: read {header.base_offset}, the last stable offset is "
-                f"{data.last_stable_offset}"
-            )
-            assert header.base_offset <= position, (
-                f"{self.name}: {partition}: read {header.base_offset} after {position - 1}"
-            )
-            self.world.watch.read(partition, header)
-            while to_come and to_come[0].first_offset <= header.last_offset:
-                aborted.add(to_come.pop(0).producer_id)
-            records = list(read_records(data.records or b"", at))
-            if header.is_control:
-                marker = decode_control(records[0].key, records[0].value)
-                if isinstance(marker, EndTransactionMarker) and not marker.committed:
-                    aborted.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in aborted):
-                for record in records:
-                    if record.offset >= position:
-                        value = bytes(record.value or b"")
-                        self._ledger.read(partition, record.offset, value)
-                        self.values[partition].append(value)
-            position = max(position, header.next_offset)
-        return position
+    def _take_value(self, partition: TopicPartition, record: Record) -> None:
+        value = bytes(record.value or b"")
+        self._ledger.read(partition, record.offset, value)
+        self.values[partition].append(value)
 
 
 class ExactlyOnce:
     """A copier from partition 0 of a topic to the topic COPIES, its consumers, and a client that asks for the committed
     position."""
 
-    def __init__(self, world: ClusterWorld, copying: Copying, source: TopicPartition) -> None:
+    def __init__(self, world: World, copying: Copying, source: TopicPartition) -> None:
         self.world = world
         self.ledger = CopyLedger()
         self.takeovers = 0
         targets = tuple(TopicPartition(COPIES, index) for index in range(copying.partitions))
         self._job = CopyJob(source, targets, "copiers", copying.is_new, copying.timeout_ms)
-        self._clients = [ClusterClient(world, f"copier {nth}") for nth in range(2)]
+        self._clients = [Client(world, f"copier {nth}") for nth in range(2)]
         self.readers = [
             CopyReader(world, f"reader of copies {nth}", targets, self.ledger, from_followers=bool(nth))
             for nth in range(2)
         ]
         self._audit = CopyReader(world, "audit of copies", targets, self.ledger, from_followers=False)
-        self._observer = CopyingProducer(ClusterClient(world, "observer"), self._job, self.ledger)
+        self._observer = CopyingProducer(Client(world, "observer"), self._job, self.ledger)
         self._rng = self._observer.client.rng
         self._serving: CopyingProducer | None = None
         self._replaced: CopyingProducer | None = None

@@ -3,26 +3,29 @@ commit."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.cluster_clients import BACKOFF_S, MOVING, TROUBLE, ClusterClient, ClusterWorld, Moved
+from simulation.actors.client import BACKOFF_S, MOVING, TROUBLE, Client, Moved, World
 
 
 class OffsetCommitter:
     """Commits 1, 2, 3 … for one partition. A fetched offset is never lower than the last answered commit, and never
     higher than the last sent commit."""
 
-    def __init__(self, world: ClusterWorld, group: str, partition: TopicPartition) -> None:
-        self.client = ClusterClient(world, f"committer of {group}")
+    def __init__(self, world: World, group: str, partition: TopicPartition) -> None:
+        self.client = Client(world, f"committer of {group}")
         self.world = world
         self.group = group
         self.partition = partition
         self.acknowledged = 0
         self._sent = 0
+        self._losses = 0
         self._coordinator = -1
         self._has_read_last = False
 
@@ -66,7 +69,7 @@ class OffsetCommitter:
             group_id=self.group,
             topics=(oc.OffsetCommitRequestTopic(name=self.partition.topic, partitions=(part,)),),
         )
-        response = await self.client.ask(self._coordinator, request, ApiKey.OFFSET_COMMIT, at_most=9)
+        response = await self._ask(request, ApiKey.OFFSET_COMMIT)
         self._check(response.topics[0].partitions[0].error_code)
         self.acknowledged = offset
 
@@ -76,7 +79,7 @@ class OffsetCommitter:
         )
         asked = of.OffsetFetchRequestGroup(group_id=self.group, topics=(topic,))
         request = of.OffsetFetchRequest(groups=(asked,), require_stable=True)
-        response = await self.client.ask(self._coordinator, request, ApiKey.OFFSET_FETCH, at_most=9)
+        response = await self._ask(request, ApiKey.OFFSET_FETCH)
         (group,) = response.groups
         self._check(group.error_code)
         part = group.topics[0].partitions[0]
@@ -86,6 +89,20 @@ class OffsetCommitter:
         assert found >= self.acknowledged, (
             f"{self.group}: {self.acknowledged} was committed, {found} is found"
         )
+
+    async def _ask(self, request: object, key: ApiKey) -> Any:
+        """Asks the coordinator. An answer from before a loss of records does not count, and acknowledged commits may
+        be lost."""
+        self._notice_losses()
+        response = await self.client.ask(self._coordinator, request, key, at_most=9)
+        if self._losses != self.world.watch.losses:
+            raise Moved
+        return response
+
+    def _notice_losses(self) -> None:
+        if self._losses != self.world.watch.losses:
+            self._losses = self.world.watch.losses
+            self.acknowledged = 0
 
     def _check(self, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:

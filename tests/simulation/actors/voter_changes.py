@@ -11,7 +11,7 @@ from kcli.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kcli.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.storage.meta_properties import read_meta_properties
-from simulation.actors.cluster_clients import TROUBLE, ClusterClient, ClusterWorld
+from simulation.actors.client import TROUBLE, Client, World
 from simulation.world.cluster import CLUSTER_ID, CONTROLLER_PORT, DATA, SimNode
 
 LIMIT_S = 60.0
@@ -22,8 +22,8 @@ TIMEOUT_MS = 8_000
 class VoterChanges:
     """Sends the requests to any broker, and repeats them until the change is done."""
 
-    def __init__(self, world: ClusterWorld) -> None:
-        self._client = ClusterClient(world, "administrator of voters")
+    def __init__(self, world: World) -> None:
+        self._client = Client(world, "administrator of voters")
 
     async def remove(self, node: SimNode) -> None:
         """Removes a voter. Raises AssertionError if this takes longer than LIMIT_S."""

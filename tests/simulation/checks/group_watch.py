@@ -9,12 +9,15 @@ The watch compares the answers that members get with these records, and checks t
 * in a consumer group, the log takes a partition from a member only after the member has stopped to use it, or after the
   member was removed;
 * members have read every record before an offset that they commit.
+
+After a loss of records (`ReplicationWatch.lost_records`), the watch reads the committed records again. From then on,
+offsets may be lower than before, and members begin at any of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Protocol
 
 from kcli.coordinator.hashing import partition_for
@@ -35,9 +38,9 @@ from kcli.protocol.records.consumer_offsets import (
 from kcli.protocol.records.consumer_protocol import assigned_partitions
 from kcli.storage.log.log import PartitionLog
 from simulation.checks.group_ledger import GroupLedger, group_of
-from simulation.checks.invariants import Content
+from simulation.checks.partition import Partition
 from simulation.checks.replica_log import read_batches
-from simulation.checks.replication_watch import Partition, ReplicationWatch
+from simulation.checks.replication_watch import ReplicationWatch
 
 
 class GroupMember(Protocol):
@@ -58,9 +61,8 @@ class GroupWatch:
     """The committed state of one group, and what its members have sent and read. Call `check` after
     `ReplicationWatch.check`."""
 
-    losses = 0
-
-    def __init__(self, watch: ReplicationWatch, group: str) -> None:
+    def __init__(self, watch: ReplicationWatch, group: str, *, sparse: Container[str] = ()) -> None:
+        """`sparse` are the topics from which retention or compaction may remove records before a member reads them."""
         self.group = group
         self.members: list[GroupMember] = []
         self.coordinator_changes = 0
@@ -70,6 +72,8 @@ class GroupWatch:
         """The number of committed offsets."""
         self._watch = watch
         self._records = GroupLedger()
+        self._sparse = sparse
+        self._losses = 0
         self._read_to = 0
         """The offset before which the watch has read the committed records of the group's partition."""
         self._leader: int = NO_LEADER
@@ -98,12 +102,25 @@ class GroupWatch:
         if partition is None:
             return
         self._notice_coordinator(partition)
+        if self._losses != self._watch.losses:
+            self._losses = self._watch.losses
+            self._forget()
         if partition.end > self._read_to:
             log = _complete_log(partition)
             if log is not None:
+                is_again = self._losses > 0 and self._read_to == 0
                 for record in self._news(log, partition.end):
-                    self._take(record)
+                    self._take(record, is_again=is_again)
                 self._read_to = partition.end
+
+    def _forget(self) -> None:
+        """Forgets what the committed log said. What members have sent and read stays."""
+        self._records.forget()
+        self._records.unanswered.clear()
+        self._committed.clear()
+        self._given.clear()
+        self._owners.clear()
+        self._read_to = 0
 
     @property
     def _home(self) -> Partition | None:
@@ -129,15 +146,19 @@ class GroupWatch:
 
     def _news(self, log: PartitionLog, end: int) -> Iterator[Record]:
         for header, records in read_batches(log, self._read_to, end):
+            is_dense = [each.offset for each in records] == list(
+                range(header.base_offset, header.next_offset)
+            )
+            assert is_dense or GROUP_METADATA_TOPIC in self._sparse, f"{log}: the batch {header} is not dense"
             if not header.is_control:
                 yield from records
 
-    def _take(self, record: Record) -> None:
+    def _take(self, record: Record, *, is_again: bool) -> None:
         assert record.key is not None, "every record of a coordinator has a key"
         key = decode_key(record.key)
         if group_of(key) != self.group:
             return
-        self._records.take(record, again=False, losses=0)
+        self._records.take(record, again=is_again, losses=self._losses)
         value = None if record.value is None else decode_value(key, record.value)[0]
         match value:
             case OffsetCommitValue():
@@ -149,14 +170,16 @@ class GroupWatch:
                     self._give(value.generation, member.member_id, assigned_partitions(member.assignment))
             case ConsumerGroupCurrentMemberAssignmentValue():
                 assert isinstance(key, ConsumerGroupCurrentMemberAssignmentKey), "the key of a member"
-                self._take_assignment(key.member_id, value)
+                self._take_assignment(key.member_id, value, is_again=is_again)
 
-    def _take_assignment(self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
+    def _take_assignment(
+        self, member_id: str, value: ConsumerGroupCurrentMemberAssignmentValue, *, is_again: bool
+    ) -> None:
         assigned = self._named(value.assigned_partitions)
         self._give(value.member_epoch, member_id, assigned)
         kept = {*assigned, *self._named(value.partitions_pending_revocation)}
         for member in self.members:
-            if member.member_id == member_id:
+            if member.member_id == member_id and not is_again:
                 taken = [each for each in member.owned if each not in kept]
                 assert not taken, (
                     f"{member.identity} still uses {taken}, which the coordinator has taken away"
@@ -204,9 +227,7 @@ class GroupWatch:
 
     # Reports of members and of their links.
 
-    def owns(
-        self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
-    ) -> None:
+    def owns(self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition]) -> None:
         """Checks an assignment that a member has received."""
         member_id = next(each.member_id for each in self.members if each.identity == member)
         given = self._given.get((self._era, generation, member_id), set())
@@ -217,17 +238,22 @@ class GroupWatch:
             owner = self._owners.setdefault((self._era, generation, partition), member)
             assert owner == member, f"{owner} and {member} both own {partition} in generation {generation}"
 
-    def acknowledged(self, partition: TopicPartition, offset: int, content: Content, *, losses: int) -> None:
+    def read(self, partition: TopicPartition, offset: int) -> None:
         """A member has read the record at `offset`."""
         position = self._positions.get(partition, 0)
-        assert offset <= position, f"{self.group}: no member has read {partition} from {position} to {offset}"
+        assert offset <= position or self._may_skip(partition), (
+            f"{self.group}: no member has read {partition} from {position} to {offset}"
+        )
         self._positions[partition] = max(position, offset + 1)
         self.records_read += 1
+
+    def _may_skip(self, partition: TopicPartition) -> bool:
+        return self._losses > 0 or partition.topic in self._sparse
 
     def commit_sent(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
         for partition, offset in offsets:
             position = self._positions.get(partition, 0)
-            assert offset <= position, (
+            assert offset <= position or self._may_skip(partition), (
                 f"{self.group}: {offset} of {partition} is sent, members have read up to {position}"
             )
             self._sent[partition] = max(offset, self._sent.get(partition, -1))
@@ -237,7 +263,7 @@ class GroupWatch:
         for partition, offset in offsets:
             self._records.unanswered[self.group, *partition, offset] -= 1
 
-    def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int, *, losses: int) -> None:
+    def commit_acknowledged(self, group: str, partition: TopicPartition, offset: int) -> None:
         """A member has got the answer that its commit has succeeded."""
         assert (partition, offset) in self._committed, (
             f"{group}: the commit of {offset} for {partition} is acknowledged, it is not in the committed log"

@@ -22,6 +22,11 @@ from simulation.runtime.disk import SimDisk
 
 READ_BYTES = 1 << 20
 
+Content = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+Latest = tuple[int, bytes | None] | None
+"""The offset and the value of the last record of a key. None if a transaction has written it."""
+
 
 class ReplicaBatch(NamedTuple):
     """The identity of a batch in one partition."""
@@ -148,15 +153,29 @@ def read_disk(disk: SimDisk, directory: str, partition: TopicPartition) -> Repli
     return replica
 
 
-def latest_values(disk: SimDisk, directory: str, partition: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
+def latest_values(disk: SimDisk, directory: str, partition: TopicPartition) -> dict[bytes, Latest]:
     """The offset and value of the last record of each key, from the files of a replica."""
-    latest: dict[bytes, tuple[int, bytes]] = {}
+    latest: dict[bytes, Latest] = {}
     for _, content in sorted(_segments(disk, directory, partition).items()):
         for position, header in iter_batches(content):
             if not header.is_control:
                 for record in read_records(content, position):
-                    latest[bytes(record.key or b"")] = record.offset, bytes(record.value or b"")
+                    latest[bytes(record.key or b"")] = record.offset, record.value
     return latest
+
+
+def stored_records(
+    disk: SimDisk, directory: str, partition: TopicPartition, base_offset: int
+) -> list[Record] | None:
+    """The records of a batch in the files of a replica. None if the files have no such batch."""
+    segments = _segments(disk, directory, partition)
+    start = max((each for each in segments if each <= base_offset), default=None)
+    if start is not None:
+        with contextlib.suppress(CorruptRecordError):
+            for position, header in iter_batches(segments[start]):
+                if header.base_offset == base_offset:
+                    return list(read_records(segments[start], position))
+    return None
 
 
 def _segments(disk: SimDisk, directory: str, partition: TopicPartition) -> dict[Offset, bytes]:

@@ -17,14 +17,18 @@ promises are those of the TLA+ specifications of Kafka's replication.
 * The sequence numbers of each producer are contiguous in the committed records.
 * The last stable offset of a replica is not above its high watermark, and not after the begin of an open transaction.
 * An answer to a producer or to a consumer contains only committed records, and they never change.
+* Offsets are dense, and no producer id is given twice.
+* The last committed record of each key of a compacted topic is on all replicas at the end.
+
+A loss of power may remove all records that were not flushed, if a story says so (`lost_records`). Then the promises
+begin again with the records that are left. Still, no leader epoch has two different batches at an offset.
 """
 
 from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kcli.errors import KafkaError
 from kcli.metadata.image import MetadataImage, PartitionImage, TopicImage
@@ -37,70 +41,31 @@ from kcli.server.node import Node
 from kcli.server.partitions.leader_partition import LeaderPartition
 from kcli.server.roles.broker_role import BrokerRole
 from kcli.storage.log.log import PartitionLog
+from simulation.checks.partition import (
+    Partition,
+    Progress,
+    Replica,
+    directory_of,
+    has_all_before,
+    is_in_sync,
+    text_of_end,
+)
+from simulation.checks.replica_files import ReplicaFiles
 from simulation.checks.replica_log import (
+    Content,
     ReplicaBatch,
     ReplicaLog,
-    latest_values,
     read_disk,
     read_log,
     read_more,
+    stored_records,
 )
 from simulation.world.cluster import SimCluster, SimNode
-
-Progress = tuple[int, int, int, int]
-"""The end, the number of truncations, the high watermark and the start of a log."""
-
-
-@dataclass(slots=True)
-class Replica:
-    """One replica, as `ReplicationWatch` read it last. `log` is None while the broker of the replica does not run."""
-
-    batches: ReplicaLog
-    log: PartitionLog | None = None
-    progress: Progress | None = None
-    epochs: list[tuple[int, int]] | None = None
-
-
-@dataclass(slots=True)
-class Partition:
-    """The promises of one partition. The topic id distinguishes the topic from an earlier topic of the same name."""
-
-    name: TopicPartition
-    topic_id: uuid.UUID
-    committed: ReplicaLog = field(default_factory=ReplicaLog)
-    by_base: dict[int, ReplicaBatch] = field(default_factory=dict)
-    leaders: dict[int, int] = field(default_factory=dict)
-    """The leader of each leader epoch."""
-    high_watermarks: dict[int, int] = field(default_factory=dict)
-    """The high watermark of the leader of each leader epoch."""
-    matching: dict[tuple[int, int], tuple[ReplicaBatch, ReplicaBatch | None]] = field(default_factory=dict)
-    """Each batch by leader epoch and offset, with the batch before it. The batch before is None if it is unknown."""
-    sequences: dict[tuple[int, int], int] = field(default_factory=dict)
-    """The last committed sequence number by producer id and epoch."""
-    image: PartitionImage | None = None
-    replicas: dict[int, Replica] = field(default_factory=dict)
-    losses: int = 0
-    """The number of elections that may have lost committed records."""
-
-    @property
-    def end(self) -> int:
-        return self.committed.end
-
-    @property
-    def log_start(self) -> int:
-        """The largest log start offset of the replicas whose brokers run."""
-        logs = (each.log for each in self.replicas.values())
-        return max((log.log_start_offset for log in logs if log is not None), default=0)
-
-    @property
-    def last(self) -> ReplicaBatch | None:
-        """The last committed batch."""
-        return self.committed.before(self.end)
 
 
 class ReplicationWatch:
     """The state of all replicas of a cluster. Call `check` after every iteration of the event loop, and `died` after a
-    node died."""
+    node died. The class is long, because each promise is judged with the state that the other promises leave."""
 
     def __init__(
         self,
@@ -109,14 +74,20 @@ class ReplicationWatch:
         loses_on_unclean_election: Iterable[str] = (),
         loses_by_retention: Iterable[str] = (),
         compacted: Iterable[str] = (),
+        rewrites: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Gets three groups of topics: topics that allow unclean leader elections, topics whose old records are
-        deleted, and compacted topics. Each broker compacts its replicas on its own. So the replicas of a compacted
-        topic have different batches, which cannot be compared."""
+        """Gets four groups of topics: topics that allow unclean leader elections, topics whose old records are
+        deleted, compacted topics, and topics whose batches the broker changes (`rewrites`). Each broker compacts its
+        replicas on its own. So the replicas of a compacted topic have different batches, which cannot be compared."""
         self.image = MetadataImage()
         """The newest committed metadata that any node has shown."""
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.losses = 0
+        """The number of losses of power that may have removed committed records of any partition. An answer to an
+        earlier request proves nothing any more."""
         self.isr_changes = 0
+        self.committed_batches = 0
+        self._producer_ids: set[int] = set()
         self._alive: dict[int, Node] = {}
         # The log ends of followers as their leaders know them, by partition, leader epoch and follower.
         self._fetched: dict[tuple[uuid.UUID, int, int, int], int] = {}
@@ -124,6 +95,10 @@ class ReplicationWatch:
         self._unclean = frozenset(loses_on_unclean_election)
         self._retained = frozenset(loses_by_retention)
         self._compacted = frozenset(compacted)
+        self._rewrites = rewrites
+        self.files = ReplicaFiles(
+            self._machines, self.partitions, retained=self._retained, compacted=self._compacted
+        )
         self._topics: dict[uuid.UUID, TopicImage] = {}
         self._states: dict[LeaderPartition, LeaderState] = {}
         self._progress: dict[PartitionLog, Progress] = {}
@@ -379,6 +354,18 @@ class ReplicationWatch:
             for batch in holder.batches.between(partition.end, high_watermark):
                 self._commit(partition, members[0], batch)
 
+    def _take_latest(self, partition: Partition, node_id: int, batch: ReplicaBatch) -> None:
+        """Reads the keys of a committed batch. A transaction may be aborted later, so its keys are not compared."""
+        machine = self._machines[node_id]
+        directory = directory_of(machine, partition.name)
+        records = stored_records(machine.disk, directory, partition.name, batch.base_offset)
+        for record in records or ():
+            key = bytes(record.key or b"")
+            if batch.is_transactional:
+                partition.latest[key] = None
+            elif key not in partition.latest or partition.latest[key] is not None:
+                partition.latest[key] = record.offset, record.value
+
     def _leaders(self, partition: Partition) -> Iterator[tuple[int, LeaderPartition]]:
         for machine in self._machines.values():
             node = machine.alive
@@ -417,11 +404,19 @@ class ReplicationWatch:
             self._commit(partition, node_id, batch)
 
     def _commit(self, partition: Partition, node_id: int, batch: ReplicaBatch) -> None:
+        topic = partition.name.topic
+        is_next = batch.base_offset == partition.end or not partition.committed.batches
+        assert is_next or topic in self._compacted, (
+            f"{partition.name} on {node_id}: {batch} follows an end of {partition.end}"
+        )
+        self.committed_batches += 1
         partition.committed.append(batch)
         partition.by_base[batch.base_offset] = batch
+        if topic in self._compacted:
+            self._take_latest(partition, node_id, batch)
         if batch.producer_id < 0 or batch.is_control or batch.base_sequence < 0:
             return
-        if partition.name.topic == GROUP_METADATA_TOPIC:
+        if topic == GROUP_METADATA_TOPIC:
             return  # a group coordinator writes each batch of a transaction with sequence 0, as in Kafka
         producer = (batch.producer_id, batch.producer_epoch)
         last = partition.sequences.get(producer)
@@ -439,7 +434,7 @@ class ReplicationWatch:
         replica = partition.replicas.get(node_id)
         if replica is None or leader.log.directory.error is not None:
             return
-        maximal = maximal_isr(leader)
+        maximal = leader.state.maximal_isr
         assert set(maximal) >= set(image.isr), (
             f"{partition.name}: the leader {node_id} counts on {maximal}, the controller on {image}"
         )
@@ -456,7 +451,7 @@ class ReplicationWatch:
             assert other is not None or not high_watermark, f"{partition.name}: {member} has no log"
             assert other is None or self._has(partition, other, high_watermark, last), (
                 f"{partition.name}: the high watermark of leader {node_id} is {high_watermark} after {last}; "
-                f"{member}, a member of its ISR {maximal}, has {_found(other.batches, high_watermark)}"
+                f"{member}, a member of its ISR {maximal}, has {text_of_end(other.batches, high_watermark)}"
             )
 
     def _check_fetches(self, partition: Partition, leader: LeaderPartition) -> None:
@@ -491,7 +486,7 @@ class ReplicationWatch:
                 and leader.leader_epoch == image.leader_epoch
                 and replica is not None
                 and leader.log.directory.error is None
-                and not _has(replica.batches, partition.end, partition.last)
+                and not has_all_before(replica.batches, partition.end, partition.last)
             ):
                 self._lose(partition, replica)
 
@@ -501,6 +496,7 @@ class ReplicationWatch:
         partition.committed = ReplicaLog(partition.committed.start)
         partition.by_base.clear()
         partition.sequences.clear()
+        partition.latest.clear()
         for batch in replica.batches.batches:
             if replica.log is not None and batch.next_offset <= replica.log.high_watermark:
                 self._commit(partition, replica.log.partition, batch)
@@ -511,8 +507,8 @@ class ReplicationWatch:
             f"{partition.name}: {node_id} has no log, {partition.end} records are committed: {partition.image}"
         )
         assert replica is None or self._has(partition, replica, partition.end, partition.last), (
-            f"{partition.name}: {node_id} lacks committed records, it has {_found(replica.batches, partition.end)} "
-            f"and not {partition.last}: {partition.image}"
+            f"{partition.name}: {node_id} lacks committed records, it has "
+            f"{text_of_end(replica.batches, partition.end)} and not {partition.last}: {partition.image}"
         )
 
     def _has(self, partition: Partition, replica: Replica, end: int, last: ReplicaBatch | None) -> bool:
@@ -523,7 +519,7 @@ class ReplicationWatch:
         """
         topic = partition.name.topic
         is_removed = topic in self._compacted or (topic in self._retained and end <= partition.log_start)
-        return _has(replica.batches, end, None if is_removed else last)
+        return has_all_before(replica.batches, end, None if is_removed else last)
 
     # Events.
 
@@ -557,10 +553,28 @@ class ReplicationWatch:
             )
             replica.batches = found
 
+    def lost_records(self) -> None:
+        """Notices that any record that was not flushed may be gone, because the only broker has lost power. Call it
+        after `died`."""
+        self.losses += 1
+        for partition in self.partitions.values():
+            partition.losses += 1
+            partition.committed = ReplicaLog()
+            partition.by_base.clear()
+            partition.sequences.clear()
+            partition.latest.clear()
+
     # Reports of clients.
 
-    def acknowledged(self, name: TopicPartition, base_offset: int, crc: int) -> None:
-        """Checks and stores the answer to a producer with acks=all."""
+    def producer_id_given(self, producer_id: int) -> None:
+        assert producer_id not in self._producer_ids, f"producer id {producer_id} was given twice"
+        self._producer_ids.add(producer_id)
+
+    def acknowledged(
+        self, name: TopicPartition, base_offset: int, crc: int, contents: Sequence[Content] = ()
+    ) -> None:
+        """Checks the answer to a producer with acks=all. The broker may have compressed the batch again, or changed its
+        timestamps (`rewrites`). Then the batch has another checksum, but the same contents."""
         partition = self.partitions[name]
         if name.topic in self._unclean:
             return
@@ -568,9 +582,9 @@ class ReplicationWatch:
         assert batch is not None, (
             f"{name}: {base_offset} is acknowledged, but {partition.end} is the committed end"
         )
-        assert batch.crc == crc, (
-            f"{name}: the acknowledged batch at {base_offset} is not the committed {batch}"
-        )
+        assert batch.crc == crc or (
+            self._rewrites(name.topic) and self.files.has_contents(name, batch, contents)
+        ), f"{name}: the acknowledged batch at {base_offset} is not the committed {batch}"
 
     def read(self, name: TopicPartition, header: BatchHeader) -> None:
         """Checks a batch that a consumer has read."""
@@ -617,7 +631,7 @@ class ReplicationWatch:
         """Whether every partition has a leader, and all its replicas are in the ISR and have all their records."""
         if self._weakened:
             return False
-        return all(_is_in_sync(partition.image) for partition in self.partitions.values())
+        return all(is_in_sync(partition.image) for partition in self.partitions.values())
 
     def unsettled(self) -> str:
         """Describes the partitions for which `is_settled` is not true."""
@@ -639,12 +653,14 @@ class ReplicationWatch:
 
     def _is_settled(self, partition: Partition) -> bool:
         image = partition.image
-        if image is None or not _is_in_sync(image):
+        if image is None or not is_in_sync(image):
             return False
         logs = [self._live_log(partition, node_id) for node_id in image.replicas]
         return all(
             log is not None
-            and log.last_stable_offset == log.high_watermark == log.log_end_offset == partition.end
+            and log.high_watermark == log.log_end_offset == partition.end
+            # A coordinator that has lost its records does not know all open transactions.
+            and (log.last_stable_offset == log.high_watermark or self.losses)
             for log in logs
         )
 
@@ -652,88 +668,7 @@ class ReplicationWatch:
         replica = partition.replicas.get(node_id)
         return None if replica is None else replica.log
 
-    def check_equal(self) -> int:
-        """Checks that the files of all replicas have exactly the committed batches. Returns their number."""
-        compared = 0
-        for partition in self.partitions.values():
-            assert partition.image is not None
-            if partition.name.topic in self._compacted:
-                self.latest_values(partition.name)
-                continue
-            for node_id in partition.image.replicas:
-                machine = self._machines[node_id]
-                found = read_disk(machine.disk, directory_of(machine, partition.name), partition.name)
-                expected, batches = partition.committed.batches, found.batches
-                if partition.name.topic in self._retained:
-                    start = max(partition.log_start, found.start)
-                    expected = [batch for batch in expected if batch.base_offset >= start]
-                    batches = [batch for batch in batches if batch.base_offset >= start]
-                assert batches == expected, (
-                    f"{partition.name} on {node_id}: the files have {len(found.batches)} batches up to {found.end}, "
-                    f"{len(partition.committed.batches)} up to {partition.end} are committed"
-                )
-                compared += len(found.batches)
-        return compared
-
     def log_start(self, topic: str) -> int:
         """The largest log start offset of the partitions of a topic."""
-        return max((self.partitions[name].log_start for name in self._named(topic)), default=0)
-
-    def removed_batches(self, topic: str) -> int:
-        """The largest number of committed batches that a replica of a topic does not have any more."""
-        removed = 0
-        for name in self._named(topic):
-            committed = self.partitions[name].committed.batches
-            for node_id in self.partitions[name].replicas:
-                machine = self._machines[node_id]
-                found = read_disk(machine.disk, directory_of(machine, name), name).batches
-                removed = max(removed, len(committed) - len(found))
-        return removed
-
-    def _named(self, topic: str) -> list[TopicPartition]:
-        return [name for name in self.partitions if name.topic == topic]
-
-    def latest_values(self, name: TopicPartition) -> dict[bytes, tuple[int, bytes]]:
-        """The offset and value of the last record of each key. Checks that these are equal on all replicas."""
-        image = self.partitions[name].image
-        assert image is not None
-        by_node = {
-            machine.node_id: latest_values(machine.disk, directory_of(machine, name), name)
-            for machine in map(self._machines.__getitem__, image.replicas)
-        }
-        first, *others = by_node.values()
-        assert all(each == first for each in others), f"{name}: replicas have other last values: {by_node}"
-        return first
-
-
-def directory_of(machine: SimNode, name: TopicPartition) -> str:
-    """The log directory of a machine with the replica of a partition. The first directory if there is no replica."""
-    directories = machine.log_dirs
-    return next((each for each in directories if str(name) in machine.disk.directories(each)), directories[0])
-
-
-def maximal_isr(leader: LeaderPartition) -> tuple[int, ...]:
-    """The replicas whose log ends hold back the high watermark of a leader."""
-    return leader.state.maximal_isr
-
-
-def _is_in_sync(image: PartitionImage | None) -> bool:
-    if image is None or image.leader == NO_LEADER or image.adding or image.removing:
-        return False
-    return set(image.isr) == set(image.replicas)
-
-
-def _has(replica: ReplicaLog, end: int, last: ReplicaBatch | None) -> bool:
-    """Whether a replica has all records before `end`, of which `last` is the last batch.
-
-    The batches before `last` need no comparison, because logs with an equal batch match.
-    """
-    if replica.end < end:
-        return False
-    found = replica.before(end)
-    return last is None or found == last or replica.start >= end
-
-
-def _found(replica: ReplicaLog, end: int) -> str:
-    found = replica.before(end)
-    return f"an end of {replica.end}" if found is None else str(found)
+        partitions = [each for name, each in self.partitions.items() if name.topic == topic]
+        return max((partition.log_start for partition in partitions), default=0)

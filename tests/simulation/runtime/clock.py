@@ -29,5 +29,10 @@ class SimClock:
         self._rate = rate
         self.skew_ms += before - self.now_ms()
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether the clock has jumped, or does not run at the right rate."""
+        return self.skew_ms != 0 or self._rate != 1.0
+
     def monotonic(self) -> float:
         return self._loop.time()

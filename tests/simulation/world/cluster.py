@@ -51,6 +51,7 @@ class SimNode:
         self.life = 0
         self.began_s = 0.0
         """The time at which the present life began."""
+        self.was_paused = False
         self.running: Node | None = None
         self.alive: Node | None = None
         """The node from the beginning of its start to the end of its stop. A node may already lead partitions before it
@@ -180,6 +181,7 @@ class SimNode:
     def pause(self) -> None:
         """Stops the process like SIGSTOP. The node cannot notice the pause before `go_on`."""
         if self.process is not None:
+            self.was_paused = True
             self._loop.note(f"{self.name} is paused")
             self._loop.pause(self.process)
 

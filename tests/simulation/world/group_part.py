@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +20,15 @@ from kcli.protocol.messages import consumer_group_describe as cd
 from kcli.protocol.messages import describe_groups as dg
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import eventually
-from simulation.actors.cluster_clients import ClusterWorld
-from simulation.actors.cluster_members import CoordinatorLink, MemberWorld
-from simulation.actors.consumers import QUICK_SESSIONS, ConsumerMember
-from simulation.actors.groups import Member, NoCoordinator
+from simulation.actors.client import World, eventually
+from simulation.actors.consumer_member import QUICK_SESSIONS, ConsumerMember
+from simulation.actors.group_link import GroupLink, MemberWorld, NoCoordinator
+from simulation.actors.member import Member
 from simulation.checks.group_watch import GroupWatch
 
 GROUP = "members"
-TOPIC = "replicated"
-CLASSIC, CONSUMER = "classic", "consumer"
+CLASSIC, CONSUMER, BOTH_PROTOCOLS = "classic", "consumer", "both"
+"""The protocols of the members. With both, the group changes between the protocols."""
 SETTLE_S = 240.0
 ASK_AGAIN_S = 0.5
 
@@ -44,12 +43,13 @@ class GroupSettings:
     overrides: dict[str, str]
 
     @classmethod
-    def of(cls, seed: int) -> GroupSettings | None:
+    def of(cls, seed: int, *, is_one_node: bool = False) -> GroupSettings | None:
         """Chooses with its own random generator, so that the other choices of a seed do not depend on the group."""
         rng = random.Random(f"group {seed}")
-        if rng.random() < 0.55:
+        if rng.random() < (0.2 if is_one_node else 0.55):
             return None
-        protocol = rng.choice((CLASSIC, CONSUMER))
+        protocols = (CLASSIC, CONSUMER, BOTH_PROTOCOLS) if is_one_node else (CLASSIC, CONSUMER)
+        protocol = rng.choice(protocols)
         share = rng.choice((0.0, 0.5, 1.0))
         return cls(
             protocol=protocol,
@@ -63,25 +63,39 @@ class GroupSettings:
 
 
 class GroupPart:
-    def __init__(self, world: ClusterWorld, settings: GroupSettings, partitions: int, seed: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: GroupSettings,
+        topics: Mapping[str, int],
+        seed: int,
+        *,
+        sparse: Collection[str] = (),
+    ) -> None:
+        """`topics` has the number of partitions of each topic that the group reads. See `GroupWatch` for `sparse`."""
         self.rng = random.Random(f"members {seed}")
-        self.watch = GroupWatch(world.watch, GROUP)
+        self.watch = GroupWatch(world.watch, GROUP, sparse=sparse)
         self.world = MemberWorld(
-            world.cluster, world.watch, self.rng, topic_ids=world.topic_ids, ledger=self.watch
+            world.cluster, world.watch, self.rng, topic_ids=world.topic_ids, group_watch=self.watch
         )
         self.settings = settings
         self.members: list[Member] = []
-        self._partitions = [TopicPartition(TOPIC, index) for index in range(partitions)]
+        self._topics = dict(topics)
+        self._partitions = sorted(
+            TopicPartition(topic, index) for topic, count in topics.items() for index in range(count)
+        )
 
     # Trouble.
 
     async def run(self, end: float) -> None:
         """Lets members work until `end`, with faults of single members."""
-        kind = Member if self.settings.protocol == CLASSIC else ConsumerMember
-        topics = {TOPIC: len(self._partitions)}
         for nth, is_static in enumerate(self.settings.instances):
+            is_classic = self.settings.protocol == CLASSIC or (
+                self.settings.protocol == BOTH_PROTOCOLS and nth % 2 == 0
+            )
+            kind = Member if is_classic else ConsumerMember
             instance = f"instance-{nth}" if is_static else None
-            self.members.append(kind(self.world, f"member-{nth}", GROUP, topics, instance=instance))
+            self.members.append(kind(self.world, f"member-{nth}", GROUP, self._topics, instance=instance))
         self.watch.members += self.members
         for member in self.members:
             member.start()
@@ -145,7 +159,7 @@ class GroupPart:
         return (
             sorted(owned) == self._partitions
             and generations == {self.watch.generation}
-            and self.world.watch.is_settled(TOPIC)
+            and all(self.world.watch.is_settled(topic) for topic in self._topics)
             and all(
                 max(self.watch.committed_offset(GROUP, each), 0) == ends[each] for each in self._partitions
             )
@@ -168,13 +182,13 @@ class GroupPart:
 
     async def _answer(
         self,
-        ask: Callable[[CoordinatorLink], Awaitable[Any]],
+        ask: Callable[[GroupLink], Awaitable[Any]],
         what: str,
         is_right: Callable[[Any], bool],
     ) -> Any:
         """Repeats a request to the coordinator until the answer about the group is right."""
         end = self.world.cluster.loop.time() + SETTLE_S
-        link = CoordinatorLink(self.world, "asker")
+        link = GroupLink(self.world, "asker")
         group: Any = None
         while group is None or not is_right(group):
             assert self.world.cluster.loop.time() < end, f"not within {SETTLE_S} s: {what}: {group}"
@@ -184,16 +198,20 @@ class GroupPart:
         link.close()
         return group
 
-    async def _describe(self, link: CoordinatorLink) -> Any:
-        if self.settings.protocol == CLASSIC:
-            return await link.ask(dg.DescribeGroupsRequest(groups=(GROUP,)), ApiKey.DESCRIBE_GROUPS)
+    async def _describe(self, link: GroupLink) -> Any:
+        if self.settings.protocol != CONSUMER:
+            answer = await link.ask(dg.DescribeGroupsRequest(groups=(GROUP,)), ApiKey.DESCRIBE_GROUPS)
+            if self.settings.protocol == CLASSIC or _is_empty(answer.groups[0]):
+                return answer
         request = cd.ConsumerGroupDescribeRequest(group_ids=(GROUP,))
         return await link.ask(request, ApiKey.CONSUMER_GROUP_DESCRIBE)
 
-    async def _fetch_offsets(self, link: CoordinatorLink) -> Any:
-        indexes = tuple(each.partition for each in self._partitions)
-        topic = of.OffsetFetchRequestTopics(name=TOPIC, partition_indexes=indexes)
-        asked = of.OffsetFetchRequestGroup(group_id=GROUP, topics=(topic,))
+    async def _fetch_offsets(self, link: GroupLink) -> Any:
+        topics = tuple(
+            of.OffsetFetchRequestTopics(name=name, partition_indexes=tuple(range(count)))
+            for name, count in self._topics.items()
+        )
+        asked = of.OffsetFetchRequestGroup(group_id=GROUP, topics=topics)
         request = of.OffsetFetchRequest(groups=(asked,), require_stable=True)
         return await link.ask(request, ApiKey.OFFSET_FETCH, at_most=9)
 

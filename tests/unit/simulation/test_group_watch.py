@@ -71,7 +71,7 @@ def with_watch(check: Callable[[GroupWatch], None]) -> None:
 
 def read(watch: GroupWatch, *offsets: int) -> None:
     for offset in offsets:
-        watch.acknowledged(PARTITION, offset, (None, b""), losses=0)
+        watch.read(PARTITION, offset)
 
 
 def test_members_read_every_record_before_an_offset_that_they_commit() -> None:
@@ -102,10 +102,10 @@ def test_no_fetched_offset_is_above_the_sent_ones() -> None:
 def test_an_answered_commit_and_an_assignment_are_in_the_committed_log() -> None:
     def check(watch: GroupWatch) -> None:
         with pytest.raises(AssertionError, match="not in the committed log"):
-            watch.commit_acknowledged(GROUP, PARTITION, 2, losses=0)
+            watch.commit_acknowledged(GROUP, PARTITION, 2)
         watch.members.append(Member("m", "m", {}))
-        watch.owns(GROUP, 1, "m", (), losses=0)
+        watch.owns(GROUP, 1, "m", ())
         with pytest.raises(AssertionError, match="the committed log gives it"):
-            watch.owns(GROUP, 1, "m", (PARTITION,), losses=0)
+            watch.owns(GROUP, 1, "m", (PARTITION,))
 
     with_watch(check)

@@ -11,8 +11,9 @@ import pytest
 from kcli.metadata.image import PartitionImage
 from kcli.model.ids import NO_LEADER, BrokerId, LeaderEpoch
 from kcli.model.topic_partition import TopicPartition
+from simulation.checks.partition import Partition, Replica
 from simulation.checks.replica_log import ReplicaBatch, ReplicaLog
-from simulation.checks.replication_watch import Partition, Replica, ReplicationWatch
+from simulation.checks.replication_watch import ReplicationWatch
 
 LEADER, OTHER = BrokerId(5), BrokerId(4)
 
@@ -106,3 +107,32 @@ def test_the_last_stable_offset_does_not_pass_an_open_transaction(stable: int, i
     else:
         with pytest.raises(AssertionError, match="the transaction of producer 7 from 10 on is open"):
             watch._check_bounds(partition, LEADER, cast(Any, log))
+
+
+def test_a_producer_id_is_given_once() -> None:
+    watch = _watch()
+    watch.producer_id_given(7)
+    watch.producer_id_given(8)
+    with pytest.raises(AssertionError, match="producer id 7 was given twice"):
+        watch.producer_id_given(7)
+
+
+def test_committed_offsets_are_dense() -> None:
+    watch, partition = _watch(), Partition(TopicPartition("t", 0), uuid.uuid4())
+    watch._commit(partition, LEADER, _batch(0))
+    watch._commit(partition, LEADER, _batch(10))
+    with pytest.raises(AssertionError, match="follows an end of 20"):
+        watch._commit(partition, LEADER, _batch(30))
+
+
+def test_the_promises_begin_again_after_a_loss_of_records() -> None:
+    watch, partition = _watch(), Partition(TopicPartition("t", 0), uuid.uuid4())
+    watch.partitions[partition.name] = partition
+    watch._commit(partition, LEADER, _batch(0))
+    watch.acknowledged(partition.name, 0, crc=0)
+    with pytest.raises(AssertionError, match="is not the committed"):
+        watch.acknowledged(partition.name, 0, crc=9)
+    watch.lost_records()
+    assert (watch.losses, partition.losses, partition.end) == (1, 1, 0)
+    with pytest.raises(AssertionError, match="0 is acknowledged, but 0 is the committed end"):
+        watch.acknowledged(partition.name, 0, crc=0)

@@ -1,14 +1,17 @@
-"""One simulated run of a cluster with replicated topics. A seed decides its nodes, topics, settings and faults.
+"""One simulated run of a cluster of one to seven nodes. A seed decides its nodes, topics, settings and faults.
 
 In the first phase, idempotent producers with acks=all, consumers and a committer of offsets work. In some stories, the
-members of a consumer group read a topic (`GroupPart`), or a copier copies records exactly once, in transactions.
-Meanwhile nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and
+members of a consumer group read topics (`GroupPart`), producers run transactions, or a copier copies records exactly
+once. Meanwhile nodes and networks fail, disks fail, fill or are replaced, nodes are paused, clocks jump and drift, and
 brokers are restarted one by one. Brokers join and leave. An administrator moves replicas and changes configs. Some
-topics have retention or compaction, and one is deleted and created again. In the second phase, all links are repaired
+topics have retention or compaction, and some are deleted and created again. In the second phase, all links are repaired
 and all nodes run. Within a time limit, every partition must have a leader, and all replicas must be equal and in sync.
 No transaction may be open, and no directory of a deleted topic may be left. Consumers must have read every acknowledged
-record exactly once and in order. After every iteration of the event loop, `ReplicationWatch`, `QuorumWatch` and
-`CoordinatorWatch` check the promises of the cluster.
+record exactly once and in order. Then all nodes start again, and nothing may be missing. After every iteration of the
+event loop, `ReplicationWatch`, `QuorumWatch` and `CoordinatorWatch` check the promises of the cluster.
+
+A cluster of one is no exception: it has one voter, and each of its partitions has one replica. Only in such a cluster
+may a loss of power remove acknowledged records (`Failing.LOSSES`). Then all checks begin again with the rest.
 """
 
 from __future__ import annotations
@@ -17,172 +20,37 @@ import asyncio
 import random
 import sys
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kcli.model.topic_partition import TopicPartition
 from kcli.server.node import Node
 from kcli.storage.directory import STRAY_SUFFIX
+from simulation.actors.administrator import Administrator
 from simulation.actors.broker_changes import BrokerChanges
-from simulation.actors.clients import eventually
-from simulation.actors.cluster_admin import ClusterAdministrator, ReplicatedTopic
-from simulation.actors.cluster_clients import (
-    COMPACTED,
-    RETAINED,
-    UNCLEAN,
-    ClusterWorld,
-    ReplicatedConsumer,
-    ReplicatedProducer,
-    check_latest,
-    check_values,
-)
-from simulation.actors.exactly_once import Copying, ExactlyOnce
+from simulation.actors.client import COMPACTED, RETAINED, UNCLEAN, World, eventually
+from simulation.actors.consumer import OLD_VERSIONS, Consumer
+from simulation.actors.exactly_once import ExactlyOnce
 from simulation.actors.offset_committer import OffsetCommitter
-from simulation.actors.passing_topic import NAME as PASSING
-from simulation.actors.passing_topic import PassingTopic
+from simulation.actors.producer import Producer, check_latest, check_values
+from simulation.actors.topic_owner import PREFIX, TopicOwner
+from simulation.actors.transactions import TransactionalProducer, check_atomic
 from simulation.actors.voter_changes import VoterChanges
 from simulation.checks.coordinator_watch import CoordinatorWatch
 from simulation.checks.quorum_watch import QuorumWatch
 from simulation.checks.replication_watch import ReplicationWatch
 from simulation.runtime.loop import SimLoop, simulate_noted
-from simulation.runtime.network import Weather
-from simulation.world.cluster import BOTH, DATA, SimCluster, SimNode
-from simulation.world.cluster_faults import ClusterFaults, Failing
-from simulation.world.group_part import GroupPart, GroupSettings
+from simulation.world.cluster import SimCluster, SimNode
+from simulation.world.faults import Faults
+from simulation.world.group_part import GroupPart
+from simulation.world.settings import TOPIC, TROUBLE_S, Failing, Kind, Settings
 
-TROUBLE_S = 25.0
 CALM_S = 240.0
 STORY_S = 3000.0
-SMALL_SEGMENT_BYTES = "12000"
-"""The size of the segments of topics whose old segments are deleted or compacted. It is a little more than the largest
-batch of a producer."""
-SHAPES: tuple[dict[int, str], ...] = (
-    {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"},
-    {1: "controller", 2: "controller", 3: "controller", 4: "broker", 5: "broker", 6: "broker"},
-    {1: BOTH, 2: BOTH, 3: BOTH},
-    {1: BOTH, 2: BOTH, 3: BOTH, 4: "broker", 5: "broker"},
-)
-"""The roles of the nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings that a seed has chosen."""
-
-    roles: dict[int, str]
-    dynamic: bool
-    failing: Failing
-    weather: Weather
-    overrides: dict[str, str]
-    topics: tuple[ReplicatedTopic, ...]
-    consumers: int
-    has_passing_topic: bool
-    spares: tuple[int, ...]
-    """The ids of brokers that join while the faults happen."""
-    copying: Copying | None
-    group: GroupSettings | None
-
-    @classmethod
-    def of(cls, seed: int, rng: random.Random) -> Settings:
-        """Chooses the settings of a seed. Choices that were added later have their own random numbers, so that they do
-        not change the earlier choices of the seed."""
-        group = GroupSettings.of(seed)
-        failing = rng.choice(
-            (
-                Failing.KILLS,
-                Failing.POWER,
-                Failing.POWER,
-                Failing.CAREFUL_POWER,
-                Failing.DISKS,
-                Failing.WIPES,
-            )
-        )
-        roles = rng.choice(SHAPES)
-        spares = _spares(roles, random.Random(f"brokers {seed}"))
-        return cls(
-            roles=roles | dict.fromkeys(spares, "broker"),
-            dynamic=rng.random() < 0.5,
-            failing=failing,
-            weather=Weather(
-                latency_s=rng.choice((0.0005, 0.005)),
-                spike_chance=rng.choice((0.0, 0.01)),
-                spike_s=rng.choice((0.05, 0.5)),
-                cut_chance=rng.choice((0.0, 0.1)),
-            ),
-            overrides=_overrides(failing, rng)
-            | _directories(failing, random.Random(f"directories {seed}"))
-            | (group.overrides if group else {}),
-            topics=_topics(rng),
-            consumers=rng.randint(1, 2),
-            has_passing_topic=rng.random() < 0.3,
-            spares=spares,
-            copying=Copying.of(seed),
-            group=group,
-        )
-
-
-def _spares(roles: dict[int, str], rng: random.Random) -> tuple[int, ...]:
-    return (max(roles) + 1,) if rng.random() < 0.3 else ()
-
-
-def _directories(failing: Failing, rng: random.Random) -> dict[str, str]:
-    """A second log directory for some of the stories whose disks fail. A broker continues if it fails."""
-    return {"log.dirs": f"{DATA},/more"} if failing is Failing.DISKS and rng.random() < 0.5 else {}
-
-
-def _overrides(failing: Failing, rng: random.Random) -> dict[str, str]:
-    overrides = {
-        "metadata.max.idle.interval.ms": "500",
-        "broker.session.timeout.ms": rng.choice(("2000", "4000", "9000")),
-        "broker.heartbeat.interval.ms": "500",
-        "replica.lag.time.max.ms": rng.choice(("1500", "4000", "30000")),
-        "replica.fetch.backoff.ms": rng.choice(("100", "1000")),
-        "replica.fetch.max.bytes": rng.choice(("4000", "1048576")),
-        "num.replica.fetchers": rng.choice(("1", "2")),
-        "replica.high.watermark.checkpoint.interval.ms": rng.choice(("500", "5000")),
-        "leader.imbalance.check.interval.seconds": rng.choice(("5", "300")),
-        "metadata.log.max.record.bytes.between.snapshots": rng.choice(("2000", "20971520")),
-        "offsets.topic.replication.factor": "3",
-        "offsets.topic.num.partitions": "2",
-        "transaction.state.log.replication.factor": "3",
-        "transaction.state.log.min.isr": "2",
-        "transaction.state.log.num.partitions": "2",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-        "min.insync.replicas": "2",
-        "log.roll.ms": rng.choice(("3000", "604800000")),
-        "unclean.leader.election.interval.ms": "3000",
-        # Only the topics of COMPACTED are compacted, because the batches of compacted replicas cannot be compared.
-        "log.cleaner.min.compaction.lag.ms": "86400000",
-        "log.cleaner.backoff.ms": "300",
-        "log.retention.check.interval.ms": "1000",
-        "log.segment.delete.delay.ms": rng.choice(("0", "1000")),
-    }
-    if failing is Failing.POWER:
-        overrides["log.flush.interval.messages"] = "1"
-    return overrides
-
-
-def _topics(rng: random.Random) -> tuple[ReplicatedTopic, ...]:
-    topics = [ReplicatedTopic("replicated", rng.randint(1, 3), 3, {"min.insync.replicas": "2"})]
-    if rng.random() < 0.3:
-        topics.append(ReplicatedTopic("pair", rng.randint(1, 2), 2, {"min.insync.replicas": "1"}))
-    if rng.random() < 0.3:
-        config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
-        topics.append(ReplicatedTopic(UNCLEAN, 1, rng.choice((2, 3)), config))
-    if rng.random() < 0.25:
-        limit = rng.choice(({"retention.bytes": "24000"}, {"retention.ms": "4000"}))
-        config = {"min.insync.replicas": "2", "internal.segment.bytes": SMALL_SEGMENT_BYTES, **limit}
-        topics.append(ReplicatedTopic(RETAINED, 1, 3, config))
-    if rng.random() < 0.25:
-        config = {
-            "min.insync.replicas": "2",
-            "internal.segment.bytes": SMALL_SEGMENT_BYTES,
-            "cleanup.policy": "compact",
-            "min.cleanable.dirty.ratio": "0.0",
-            "min.compaction.lag.ms": "0",
-        }
-        topics.append(ReplicatedTopic(COMPACTED, 1, 3, config))
-    return tuple(topics)
+SUPERVISOR_PAUSE_S = 1.0
+"""The pause between two searches for nodes whose start has failed."""
 
 
 @dataclass(slots=True)
@@ -192,6 +60,11 @@ class Outcome:
     trace: str = ""
     turns: int = 0
     lives: int = 0
+    epochs: int = 0
+    """The number of epochs of the quorum that had a leader."""
+    compared_images: int = 0
+    created_topics: int = 0
+    """The number of acknowledged creations, except those before the faults."""
     acknowledged: int = 0
     committed_offsets: int = 0
     coordinator_loads: int = 0
@@ -199,6 +72,7 @@ class Outcome:
     leader_changes: int = 0
     isr_changes: int = 0
     losses: int = 0
+    """The number of unclean elections and losses of power that lost records, for each partition."""
     from_followers: int = 0
     compared_batches: int = 0
     deleted_topics: int = 0
@@ -227,12 +101,19 @@ def run_seed(seed: int) -> Outcome:
     """Runs the story of a seed. Raises AssertionError, or its subclass Deadlock, if a promise is broken."""
     return simulate_noted(
         seed,
-        lambda loop: ReplicationStory(loop, seed).run(),
-        f"pytest tests/sim/test_sim_replication.py --sim-seed {seed}",
+        lambda loop: Story(loop, seed).run(),
+        f"pytest tests/sim/test_sim_stories.py --sim-seed {seed}",
     )
 
 
-class ReplicationStory:
+class Finishing(Protocol):
+    """A client that ends when its work is done."""
+
+    @property
+    def is_done(self) -> bool: ...
+
+
+class Story:
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
         self.rng = random.Random(seed)
@@ -245,37 +126,53 @@ class ReplicationStory:
             dynamic=settings.dynamic,
             spares=settings.spares,
         )
+        self.seed = seed
         self.quorum_watch = QuorumWatch()
         self.coordinator_watch = CoordinatorWatch()
         self.watch = ReplicationWatch(
             self.cluster,
             loses_on_unclean_election=(UNCLEAN,),
             loses_by_retention=(RETAINED,),
-            compacted=(COMPACTED,),
+            compacted=settings.compacted,
+            rewrites=settings.rewrites,
         )
-        self.world = ClusterWorld(self.cluster, self.watch, self.rng)
+        self.world = World(self.cluster, self.watch, self.rng)
         copying = settings.copying
-        copies = () if copying is None else (copying.topic,)
-        self.administrator = ClusterAdministrator(self.world, (*settings.topics, *copies))
+        copies = () if copying is None else (copying.topic(settings.replication_factor),)
+        self.administrator = Administrator(self.world, (*settings.topics, *copies))
         replaces_voters = settings.dynamic and settings.failing is Failing.WIPES
         self.broker_changes = BrokerChanges(self.world) if settings.spares else None
-        self.faults = ClusterFaults(
+        self.faults = Faults(
             self.cluster,
             self.watch,
             self.rng,
+            settings.kind,
             settings.failing,
             VoterChanges(self.world) if replaces_voters else None,
             self.broker_changes,
         )
-        self.producers: list[ReplicatedProducer] = []
-        self.consumers: list[ReplicatedConsumer] = []
-        self.passing = PassingTopic(self.world) if settings.has_passing_topic else None
-        self.committer = OffsetCommitter(self.world, "group", TopicPartition("replicated", 0))
+        self.producers: list[Producer] = []
+        self.consumers: list[Consumer] = []
+        self.owners = [
+            TopicOwner(
+                self.world,
+                nth,
+                3 if settings.kind is Kind.ONE_NODE else 1,
+                replication_factor=settings.replication_factor,
+                keeps=settings.kind is not Kind.REPLICAS,
+            )
+            for nth in range(settings.owners)
+        ]
+        self.committer = OffsetCommitter(self.world, "group", TopicPartition(TOPIC, 0))
+        self.transactional: list[TransactionalProducer] = []
         self.copier: ExactlyOnce | None = None
         self.group: GroupPart | None = None
         if settings.group is not None:
-            partitions = settings.topics[0].partitions
-            self.group = GroupPart(self.world, settings.group, partitions, seed)
+            # The only node serves a group of all topics.
+            topics = settings.topics if settings.kind is Kind.ONE_NODE else settings.topics[:1]
+            counts = {topic.name: topic.partitions for topic in topics}
+            sparse = (RETAINED, *settings.compacted)
+            self.group = GroupPart(self.world, settings.group, counts, seed, sparse=sparse)
 
     async def run(self) -> Outcome:
         loop, cluster = self.loop, self.cluster
@@ -291,8 +188,10 @@ class ReplicationStory:
                 for consumer in self.consumers:
                     group.create_task(consumer.run())
                 group.create_task(self.committer.run())
-                if self.passing is not None:
-                    group.create_task(self.passing.run())
+                for owner in self.owners:
+                    group.create_task(owner.run())
+                for transactional in self.transactional:
+                    group.create_task(transactional.run())
                 if self.copier is not None:
                     group.create_task(self.copier.run())
                 group.create_task(self._trouble())
@@ -320,20 +219,51 @@ class ReplicationStory:
             for topic in self.settings.topics
             for index in range(topic.partitions)
         ]
+        settings = self.settings
         for partition in partitions:
             for nth in range(self.rng.choice((1, 1, 2))):
-                self.producers.append(
-                    ReplicatedProducer(self.world, f"producer-{partition}-{nth}", partition)
-                )
-        for nth in range(self.settings.consumers):
+                self.producers.append(self._new_producer(f"producer-{partition}-{nth}", partition))
+        is_one_node = settings.kind is Kind.ONE_NODE
+        for nth in range(settings.consumers):
             self.consumers.append(
-                ReplicatedConsumer(self.world, f"consumer-{nth}", partitions, from_followers=bool(nth))
+                Consumer(
+                    self.world,
+                    f"consumer-{nth}",
+                    partitions,
+                    from_followers=bool(nth),
+                    sessions=is_one_node and bool(nth),
+                    versions=OLD_VERSIONS if is_one_node and not nth else None,
+                )
             )
-        if self.settings.copying is not None:
-            self.copier = ExactlyOnce(self.world, self.settings.copying, TopicPartition("replicated", 0))
+        for nth, is_new in enumerate(settings.transactions):
+            self.transactional.append(TransactionalProducer(self.world, nth, self._whole, is_new=is_new))
+        if settings.copying is not None:
+            self.copier = ExactlyOnce(self.world, settings.copying, TopicPartition(TOPIC, 0))
+
+    def _new_producer(self, name: str, partition: TopicPartition) -> Producer:
+        """A producer. The second producer of a partition of the only node writes with the id of another producer."""
+        companions = [each for each in self.producers if each.partition != partition]
+        shares = self.settings.kind is Kind.ONE_NODE and name.endswith("-1") and companions
+        return Producer(
+            self.world,
+            name,
+            partition,
+            load=self.settings.load,
+            companion=companions[0] if shares else None,
+        )
+
+    @property
+    def _whole(self) -> list[TopicPartition]:
+        """The partitions of which neither retention nor compaction nor an unclean election removes records."""
+        return [
+            TopicPartition(topic.name, index)
+            for topic in self.settings.topics
+            if topic.name not in (RETAINED, COMPACTED, UNCLEAN)
+            for index in range(topic.partitions)
+        ]
 
     async def _trouble(self) -> None:
-        end = self.loop.time() + TROUBLE_S
+        end = self.loop.time() + TROUBLE_S[self.settings.kind]
         async with asyncio.TaskGroup() as group:
             group.create_task(self.faults.run(end))
             group.create_task(self.administrator.run(end))
@@ -346,27 +276,41 @@ class ReplicationStory:
     async def _calm(self) -> None:
         self.loop.note("calm")
         await self.faults.heal()
-        await eventually(self._nodes_have_settled, CALM_S, "all nodes run and are unfenced")
+        supervisor = asyncio.create_task(self._start_failed_nodes_again())
+        try:
+            await eventually(self._nodes_have_settled, CALM_S, "all nodes run and are unfenced")
+        finally:
+            supervisor.cancel()
         self.world.ending = True
-        await eventually(lambda: all(each.is_done for each in self.producers), CALM_S, "producers finish")
-        if self.passing is not None:
-            await eventually(
-                lambda: self.passing is None or self.passing.is_done, CALM_S, "the topic is deleted"
-            )
-        if self.copier is not None:
-            await eventually(
-                lambda: self.copier is None or self.copier.is_done, CALM_S, "the copier finishes"
-            )
+        await self._finished(self.producers, "producers finish")
+        await self._finished(self.owners, "owners of topics finish")
+        await self._finished(self.transactional, "producers of transactions finish")
+        await self._finished([self.copier] if self.copier else [], "the copier finishes")
         if self.group is not None:
             await self.group.finish()
         await self._eventually_settled()
         await eventually(lambda: not self._leftovers(), CALM_S, "deleted topics leave nothing")
         self.world.written = True
-        await eventually(lambda: all(each.is_done for each in self.consumers), CALM_S, "consumers catch up")
+        await self._finished(self.consumers, "consumers catch up")
         if self.copier is not None:
             await eventually(
                 lambda: self.copier is None or self.copier.has_read_all, CALM_S, "readers of copies catch up"
             )
+
+    async def _finished(self, actors: Sequence[Finishing], what: str) -> None:
+        await eventually(lambda: all(each.is_done for each in actors), CALM_S, what)
+
+    async def _start_failed_nodes_again(self) -> None:
+        """Repeats the start of nodes whose start has failed, as a service manager does.
+
+        A node that was started during a fault may still give up its registration after the end of the fault.
+        """
+        while True:
+            await asyncio.sleep(SUPERVISOR_PAUSE_S)
+            for node in self.cluster.members:
+                if node.has_failed_to_start:
+                    self.faults.kill(node)
+                    await node.start(0.0)
 
     async def _eventually_settled(self) -> None:
         try:
@@ -386,7 +330,8 @@ class ReplicationStory:
             for machine in self.cluster.members
             for directory in machine.log_dirs
             for name in machine.disk.directories(directory)
-            if name.startswith(f"{PASSING}-")
+            if name.startswith(PREFIX)
+            and name.rpartition("-")[0] not in self.watch.image.topics.names
             and not (name.endswith(STRAY_SUFFIX) and _lacks_old_metadata(machine))
         ]
 
@@ -410,11 +355,13 @@ class ReplicationStory:
                 for consumer in self.consumers:
                     check_values(producer, consumer.values[producer.partition])
                     if producer.partition.topic == COMPACTED:
-                        latest = self.watch.latest_values(producer.partition)
-                        check_latest(producer, latest, consumer.values[producer.partition])
+                        latest = self.watch.files.latest_values(producer.partition)
+                        check_latest(producer.partition, latest, consumer.values[producer.partition])
+        if self.transactional and not self.watch.losses:
+            await check_atomic(self.world, self.transactional, self._whole)
         if self.copier is not None:
-            await self.copier.check_end(self.consumers[0].values[TopicPartition("replicated", 0)])
-        compared = self.watch.check_equal()
+            await self.copier.check_end(self.consumers[0].values[TopicPartition(TOPIC, 0)])
+        compared = self.watch.files.check_equal()
         self._check_absent()
         self.loop.note("all nodes start again")
         for node in self.cluster.members:
@@ -425,6 +372,8 @@ class ReplicationStory:
         await self._eventually_settled()
         if self.group is not None:
             await self.group.check_end()
+        for running in self._running:
+            self.world.topics.check(running.metadata)
         return compared
 
     def _check_absent(self) -> None:
@@ -442,7 +391,10 @@ class ReplicationStory:
             trace=self.loop.trace,
             turns=self.loop.turns,
             lives=sum(node.life for node in self.cluster.nodes.values()),
-            acknowledged=sum(len(each.acknowledged) for each in self.producers),
+            epochs=len(self.quorum_watch.leaders),
+            compared_images=self.quorum_watch.compared_images,
+            created_topics=self.world.topics.acknowledged,
+            acknowledged=sum(each.acknowledged_ever for each in self.producers),
             committed_offsets=self.committer.acknowledged,
             coordinator_loads=self.coordinator_watch.loads,
             leader_changes=sum(len(each.leaders) - 1 for each in partitions),
@@ -450,11 +402,11 @@ class ReplicationStory:
             losses=sum(each.losses for each in partitions),
             from_followers=sum(each.read_from_followers for each in self.consumers),
             compared_batches=compared,
-            deleted_topics=0 if self.passing is None else self.passing.deleted,
+            deleted_topics=sum(each.deleted for each in self.owners),
             deleted_records=self.watch.log_start(RETAINED),
             moved_trimmed=self.administrator.moved_trimmed,
             emptied_partitions=0 if self.broker_changes is None else self.broker_changes.emptied,
-            compacted_batches=self.watch.removed_batches(COMPACTED),
+            compacted_batches=self.watch.files.removed_batches(COMPACTED),
             transactions_committed=0 if self.copier is None else self.copier.ledger.committed,
             transactions_aborted=0 if self.copier is None else self.copier.ledger.aborted,
             takeovers=0 if self.copier is None else self.copier.takeovers,

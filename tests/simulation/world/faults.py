@@ -7,15 +7,16 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 
 from kcli.metadata.image import PartitionImage
 from simulation.actors.broker_changes import BrokerChanges
 from simulation.actors.voter_changes import VoterChanges
-from simulation.checks.replication_watch import Partition, ReplicationWatch
+from simulation.checks.partition import Partition
+from simulation.checks.replication_watch import ReplicationWatch
 from simulation.runtime.disk import FaultKind
 from simulation.world.cluster import SimCluster, SimNode
+from simulation.world.settings import Failing, Kind
 
 SLOW_LINK_S = (0.05, 0.4, 2.0)
 SLOW_CALLS = 12
@@ -33,6 +34,20 @@ DISK_FAULTS = (
     ("truncate", ""),
     ("write", "__cluster_metadata"),
 )
+# The only node of a cluster may also fail when it makes files and directories.
+DISK_FAULTS_OF_ONE_NODE = (
+    ("write", ""),
+    ("write", ".log"),
+    ("write", ".log"),
+    ("sync", ".log"),
+    ("write", "index"),
+    ("sync", ""),
+    ("sync", "__cluster_metadata"),
+    ("rename", ""),
+    ("sync_dir", ""),
+    ("make_dir", ""),
+    ("remove", ""),
+)
 PAUSES_S = (0.3, 3.0, 12.0)
 """The lengths of pauses. The longest is longer than every session."""
 CLOCK_JUMPS_MS = (-600_000, -30_000, -2_000, 500, 5_000, 60_000, 600_000)
@@ -42,19 +57,13 @@ message.timestamp.after.max.ms.
 CLOCK_RATES = (0.9, 1.0, 1.0, 1.1)
 BROKERS_MIN = 3
 """A broker may leave only if at least this number of brokers remain. It is the largest replication factor."""
+MORE_OFTEN = 4
+"""How often the fault that a story is about is in the list of its faults."""
+STARTS_S = (0.002, 0.005, 0.02)
+"""The moments of a start at which a node is killed again."""
+WAITS_MAX, WAIT_S = 1000, 0.0005
 PATIENCE_S = 60.0
 """The time limit of a step that must end before the next fault, such as the start of a node in a rolling restart."""
-
-
-class Failing(Enum):
-    """The kind of failure of the nodes in a story (one simulated run)."""
-
-    KILLS = "kills"
-    POWER = "power"  # any number of nodes, because every append is flushed
-    # One node at a time, and only while all replicas are in sync: the other replicas then have its unflushed records.
-    CAREFUL_POWER = "careful power"
-    DISKS = "disks"
-    WIPES = "wipes"  # one broker at a time, and only while all replicas are in sync: it loses all its records
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class _Trio:
         return node.node_id not in self.image.isr
 
 
-class ClusterFaults:
+class Faults:
     """Makes faults until a given time. `heal` ends all of them."""
 
     def __init__(
@@ -81,6 +90,7 @@ class ClusterFaults:
         cluster: SimCluster,
         watch: ReplicationWatch,
         rng: random.Random,
+        kind: Kind,
         failing: Failing,
         voters: VoterChanges | None = None,
         brokers: BrokerChanges | None = None,
@@ -91,33 +101,11 @@ class ClusterFaults:
         self.rng = random.Random(rng.randrange(1 << 62))
         self.counts: dict[str, int] = {}
         self._failing = failing
-        self._possible = [
-            "kill",
-            "kill",
-            "stop",
-            "isolate",
-            "deaf",
-            "mute",
-            "slow",
-            "mend",
-            "mend",
-            "cut",
-            "leader",
-        ]
-        self._possible += ["stall", "roll", "pause", "pause", "clock", "blackout", "blackout"]
-        if failing in (Failing.POWER, Failing.CAREFUL_POWER):
-            self._possible += ["power"] * 4
-        if (
-            failing is Failing.CAREFUL_POWER and len(cluster.members) > 3
-        ):  # with three nodes, the quorum needs two of them
-            self._possible += ["eligible"] * 6
-        if failing is Failing.DISKS:
-            self._possible += ["disk"] * 4
-        if failing is Failing.WIPES:
-            self._possible += ["wipe"] * 4
+        self._kind = kind
+        self._possible = _possible_faults(kind, failing, len(cluster.members))
         self._voters = voters
         if voters is not None:
-            self._possible += ["voter"] * 4
+            self._possible += ["voter"] * MORE_OFTEN
         self._brokers = brokers
         if brokers is not None:
             self._possible += ["membership"] * 6
@@ -126,12 +114,29 @@ class ClusterFaults:
         loop = self.cluster.loop
         while loop.time() < end:
             await asyncio.sleep(self.rng.random() * 3)
+            if self._is_one_node and self.rng.random() < 0.7:
+                await self._something_is_committed()
             kind = self.rng.choice(self._possible)
             self._count(kind)
             await self._happen(kind)
-            if self.rng.random() < 0.6:
+            if self._is_one_node or self.rng.random() < 0.6:
                 await asyncio.sleep(self.rng.choice((0.0, 0.5, 3.0)))
                 await self._revive_all()
+
+    @property
+    def _is_one_node(self) -> bool:
+        return self._kind is Kind.ONE_NODE
+
+    async def _something_is_committed(self) -> None:
+        """Waits for the next commit, and returns before any client gets its answer.
+
+        This is the worst moment for a fault of the only node.
+        """
+        before = self.watch.committed_batches
+        for _ in range(WAITS_MAX):
+            if self.watch.committed_batches != before:
+                return
+            await asyncio.sleep(WAIT_S)
 
     def _count(self, kind: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
@@ -157,6 +162,8 @@ class ClusterFaults:
                 await self._lose_power(node)
             case "eligible":
                 await self._lose_power_of_eligible()
+            case "restart":
+                await self._kill_during_start(node)
             case "blackout":
                 await self._black_out()
             case "wipe":
@@ -190,7 +197,12 @@ class ClusterFaults:
     # Nodes.
 
     def _victim(self) -> SimNode:
-        """A node for the next fault. Brokers are chosen more often than controllers."""
+        """A node for the next fault. Brokers are chosen more often than controllers, or the active controller, because
+        the story is about its loss."""
+        if self._kind is Kind.CONTROLLERS and self.rng.random() < 0.4:
+            for node in self.cluster.members:
+                if node.running is not None and node.running.quorum.view.is_leader:
+                    return node
         nodes = self.cluster.brokers if self.rng.random() < 0.75 else self.cluster.members
         return self.rng.choice(nodes)
 
@@ -205,6 +217,11 @@ class ClusterFaults:
         node.kill()
         self.watch.died(node)
 
+    async def _kill_during_start(self, node: SimNode) -> None:
+        self.kill(node)
+        await node.start(self.rng.choice(STARTS_S))
+        self.kill(node)
+
     async def _lose_power(self, node: SimNode) -> None:
         careful = self._failing is Failing.CAREFUL_POWER
         if careful and not await self._is_safe_to_lose_one():
@@ -217,6 +234,10 @@ class ClusterFaults:
         self.watch.check()
         node.lose_power()
         self.watch.died(node, lost_power=True, is_durable=self._failing is Failing.POWER)
+        if self._failing is Failing.LOSSES:
+            self.watch.lost_records()
+            # Coordinators rightly log errors, because the partitions have newer data than the coordinators.
+            self.cluster.error_watch.tolerates = True
 
     async def _lose_power_of_eligible(self) -> None:
         """A broker in the ELR loses power and its unflushed records, while the last broker of the ISR is unreachable.
@@ -277,7 +298,7 @@ class ClusterFaults:
             await asyncio.sleep(self.rng.choice((0.3, 1.0, 3.0)))
         nodes = self.cluster.brokers if self.rng.random() < 0.5 else self.cluster.members
         for node in nodes:
-            if self._failing is Failing.POWER:
+            if self._failing in (Failing.POWER, Failing.LOSSES):
                 await self._lose_power(node)
             else:
                 self.kill(node)
@@ -445,7 +466,7 @@ class ClusterFaults:
 
     async def _break_disk(self, node: SimNode) -> None:
         """Makes a disk call fail soon. Then repairs the disk, and kills the node. The node is started again later."""
-        operation, part = self.rng.choice(DISK_FAULTS)
+        operation, part = self.rng.choice(DISK_FAULTS_OF_ONE_NODE if self._is_one_node else DISK_FAULTS)
         self.cluster.loop.note(f"{operation} of {part or 'anything'} will fail on {node.name}")
         self.cluster.error_watch.tolerates = True
         kind = self.rng.choice((FaultKind.ERROR, FaultKind.FULL))
@@ -453,6 +474,43 @@ class ClusterFaults:
         await asyncio.sleep(self.rng.choice((0.5, 3.0, 8.0)))
         node.disk.heal()
         self.kill(node)
+        if self._is_one_node:
+            self.cluster.error_watch.tolerates = False
+
+
+def _possible_faults(kind: Kind, failing: Failing, nodes: int) -> list[str]:
+    """The faults of a story. A fault that is in the list twice happens twice as often."""
+    if kind is Kind.ONE_NODE:
+        possible = ["kill", "kill", "stop", "restart", "cut", "cut", "stall", "clock", "pause"]
+    else:
+        possible = [
+            "kill",
+            "kill",
+            "stop",
+            "isolate",
+            "deaf",
+            "mute",
+            "slow",
+            "mend",
+            "mend",
+            "cut",
+            "leader",
+        ]
+        possible += ["stall", "roll", "pause", "pause", "clock", "blackout", "blackout"]
+    match failing:
+        case Failing.POWER | Failing.LOSSES:
+            possible += ["power"] * MORE_OFTEN
+        case Failing.CAREFUL_POWER:
+            possible += ["power"] * MORE_OFTEN
+            if nodes > 3:  # with three nodes, the quorum needs two of them
+                possible += ["eligible"] * 6
+        case Failing.DISKS:
+            possible += ["disk"] * MORE_OFTEN
+        case Failing.WIPES:
+            possible += ["wipe"] * MORE_OFTEN
+        case Failing.KILLS:
+            pass
+    return possible
 
 
 def _only_brokers(cluster: SimCluster) -> list[SimNode]:

@@ -1,17 +1,14 @@
-"""Members of a classic group in a simulation: they join, assign partitions, read, commit, leave, and die.
-
-A member works with one broker or with a cluster. Its `GroupWorld` and its `Link` contain the differences.
-"""
+"""Members of a classic group in a simulation: they join, assign partitions, read, commit, leave, and die."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Iterable
-from typing import Protocol
+import random
 
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import iter_batches, read_records
+from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import heartbeat as h
 from kcli.protocol.messages import join_group as j
@@ -28,22 +25,12 @@ from kcli.protocol.records.consumer_protocol import (
     encode_subscription,
 )
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import (
-    BACKOFF_S,
-    PASSING,
-    Actor,
-    ActorWorld,
-    Link,
-    Readings,
-    read_into,
-    reset_offset,
-)
+from simulation.actors.client import BACKOFF_S, COMPACTED, PASSING, TROUBLE
+from simulation.actors.group_link import REBALANCE_TIMEOUT_MS, GroupLink, MemberWorld, NoCoordinator
 
 SESSION_TIMEOUT_MS = 6_000
 # A coordinator remembers a member at least for this time, also if the clock of the coordinator is too fast.
 REMEMBERED_S = SESSION_TIMEOUT_MS / 1000 * 0.9
-# The time for which a join waits for the other members. It is shorter than the time that a client waits for an answer.
-REBALANCE_TIMEOUT_MS = 8_000
 # A coordinator waits at least for this time until a member has given up its partitions, also if its clock is too fast.
 GIVEN_UP_WITHIN_S = REBALANCE_TIMEOUT_MS / 1000 * 0.9
 PROTOCOL = "range"
@@ -58,61 +45,16 @@ class Again(Exception):
     """Raised if the member must find the coordinator and join again."""
 
 
-class NoCoordinator(Exception):
-    """Raised by a `Link` if the request got no answer of a coordinator. A member keeps its partitions, and finds the
-    coordinator with the next request. `may_be_done` tells whether a coordinator may have carried out the request."""
-
-    def __init__(self, why: str, *, may_be_done: bool) -> None:
-        super().__init__(why)
-        self.may_be_done = may_be_done
-
-
-class GroupPromises(Readings, Protocol):
-    """The part of a ledger that checks the promises about groups."""
-
-    def owns(
-        self, group: str, generation: int, member: str, partitions: Iterable[TopicPartition], *, losses: int
-    ) -> None: ...
-
-    def commit_acknowledged(
-        self, group: str, partition: TopicPartition, offset: int, *, losses: int
-    ) -> None: ...
-
-    def committed_offset(self, group: str, partition: TopicPartition) -> int: ...
-
-    def has_member(self, group: str, member_id: str, epoch: int | None = None) -> bool: ...
-
-
-class GroupWorld(ActorWorld, Protocol):
-    """The world that a member needs."""
-
-    @property
-    def ledger(self) -> GroupPromises: ...
-
-    @property
-    def ending(self) -> bool: ...
-
-    @property
-    def topic_ids(self) -> dict[str, uuid.UUID]: ...
-
-    @property
-    def coordinator_life(self) -> int:
-        """A number that grows when another coordinator, or a new process, serves the group."""
-
-    @property
-    def coordinator_began_s(self) -> float:
-        """The time before which the present life of the coordinator did not serve the group."""
-
-
-class Member(Actor):
+class Member:
     """One consumer of a group. If `instance` is given, it is a static member (KIP-345)."""
 
-    world: GroupWorld
-
     def __init__(
-        self, world: GroupWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
+        self, world: MemberWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
     ) -> None:
-        super().__init__(world, name)
+        self.world = world
+        self.name = name
+        self.rng = random.Random(world.rng.randrange(1 << 62))
+        self.link: GroupLink | None = None
         self.group = group
         self.owned: dict[TopicPartition, int] = {}
         """The position in each owned partition."""
@@ -123,7 +65,7 @@ class Member(Actor):
         self._topics = topics
         self.member_id = ""
         self._life = 0
-        """The life of the coordinator (`GroupWorld.coordinator_life`) in which it assigned the member id."""
+        """The life of the coordinator (`GroupWatch.coordinator_life`) in which it assigned the member id."""
         self._loaded_life = -1
         """The last life of the coordinator that has surely loaded the group."""
         self._heard_s = NEVER
@@ -141,7 +83,17 @@ class Member(Actor):
         return self._task is not None and not self._task.done()
 
     async def _run(self) -> None:
-        await self.run()
+        while not self.is_done:
+            link = self.link = GroupLink(self.world, self.name)
+            try:
+                await self._work(link)
+            except TROUBLE as error:
+                self.world.cluster.loop.note(f"{self.name}: {error!r}")
+                await self.pause(BACKOFF_S, 2 * BACKOFF_S)
+            finally:
+                link.close()
+                if self.link is link:  # a member that has died may have a new task already
+                    self.link = None
 
     def die(self) -> None:
         """Ends without a LeaveGroup request, so the coordinator must detect that heartbeats are missing."""
@@ -153,13 +105,6 @@ class Member(Actor):
             self.link.close()
         self._stop_owning()
         self.member_id = ""
-
-    async def stopped(self) -> None:
-        """Leaves the group. Raises the error of the member's task."""
-        self.leaving = True
-        if self._task is not None:
-            await asyncio.wait((self._task,))
-            self.raise_failure()
 
     def raise_failure(self) -> None:
         if self._task is not None and self._task.done() and not self._task.cancelled():
@@ -174,7 +119,7 @@ class Member(Actor):
         self.generation = -1
         self._heard_s = NEVER
 
-    async def work(self, link: Link) -> None:
+    async def _work(self, link: GroupLink) -> None:
         self._stop_owning()
         try:
             if self.leaving:
@@ -190,7 +135,7 @@ class Member(Actor):
 
     # The steps of a membership.
 
-    async def _find(self, link: Link) -> None:
+    async def _find(self, link: GroupLink) -> None:
         request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))
         response = await link.ask(request, ApiKey.FIND_COORDINATOR)
         self._check(response.coordinators[0].error_code)
@@ -202,15 +147,15 @@ class Member(Actor):
             return
         # A new member id is stored only at the end of the rebalance. If a crash comes earlier, the old id is valid
         # again.
-        restarted = self.world.coordinator_life != self._life or not self._is_current
-        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.ledger.losses)
+        restarted = self.world.group_watch.coordinator_life != self._life or not self._is_current
+        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.watch.losses)
         if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
             self.member_id = ""
         else:
             assert code in NOT_NOW or code in REJOIN, f"{self.name}: {code!r}"
         raise Again
 
-    async def _join(self, link: Link) -> None:
+    async def _join(self, link: GroupLink) -> None:
         subscription = encode_subscription(ConsumerProtocolSubscription(topics=tuple(self._topics)))
         request = j.JoinGroupRequest(
             group_id=self.group,
@@ -221,7 +166,9 @@ class Member(Actor):
             protocol_type="consumer",
             protocols=(j.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription),),
         )
-        life = self.world.coordinator_life  # another coordinator may follow before the answer arrives
+        life = (
+            self.world.group_watch.coordinator_life
+        )  # another coordinator may follow before the answer arrives
         joined = await link.ask(request, ApiKey.JOIN_GROUP)
         if joined.error_code is ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = joined.member_id
@@ -232,7 +179,7 @@ class Member(Actor):
             self.member_id, self._life = joined.member_id, life if self._is_current else -1
         await self._sync(link, joined)
 
-    async def _sync(self, link: Link, joined: j.JoinGroupResponse) -> None:
+    async def _sync(self, link: GroupLink, joined: j.JoinGroupResponse) -> None:
         leads = joined.leader == self.member_id and not joined.skip_assignment
         request = s.SyncGroupRequest(
             group_id=self.group,
@@ -243,16 +190,14 @@ class Member(Actor):
             protocol_name=PROTOCOL,
             assignments=self._assign([each.member_id for each in joined.members]) if leads else (),
         )
-        life = self.world.coordinator_life
+        life = self.world.group_watch.coordinator_life
         synced = await link.ask(request, ApiKey.SYNC_GROUP)
         self._check(synced.error_code)
         if self._is_current:
             self._life = life  # the member id is stored now
         self._notice_loaded(link)
         partitions = assigned_partitions(synced.assignment)
-        self.world.ledger.owns(
-            self.group, joined.generation_id, self.identity, partitions, losses=link.losses
-        )
+        self.world.group_watch.owns(self.group, joined.generation_id, self.identity, partitions)
         positions = await self._committed(link, partitions)
         self.generation, self.owned = joined.generation_id, positions
         self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self.generation}")
@@ -286,14 +231,13 @@ class Member(Actor):
         return self.link is None or self.link.is_current
 
     async def _committed(
-        self, link: Link, partitions: tuple[TopicPartition, ...]
+        self, link: GroupLink, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, int]:
         """Returns the committed offsets as positions.
 
         Checks that no offset is lower than the offset that was known before the request.
         """
-        floors = {each: self.world.ledger.committed_offset(self.group, each) for each in partitions}
-        losses = self.world.ledger.losses
+        floors = {each: self.world.group_watch.committed_offset(self.group, each) for each in partitions}
         topics: dict[str, list[int]] = {}
         for topic, index in partitions:
             topics.setdefault(topic, []).append(index)
@@ -311,8 +255,7 @@ class Member(Actor):
             for part in topic.partitions:
                 self._check(part.error_code)
                 partition = TopicPartition(topic.name, part.partition_index)
-                exempt = losses != self.world.ledger.losses or not link.is_current
-                assert part.committed_offset >= floors[partition] or exempt, (
+                assert part.committed_offset >= floors[partition] or not link.is_current, (
                     f"{self.group} {partition}: committed {floors[partition]}, fetched {part.committed_offset}"
                 )
                 found[partition] = max(part.committed_offset, 0)
@@ -325,7 +268,7 @@ class Member(Actor):
         """
         return group
 
-    async def _stay(self, link: Link) -> None:
+    async def _stay(self, link: GroupLink) -> None:
         """Sends a heartbeat and uses the partitions. Without a coordinator, the member only reads."""
         try:
             await self._poll(link)
@@ -333,7 +276,7 @@ class Member(Actor):
             await self._read(link)
             await self.pause(0.0, BACKOFF_S)
 
-    async def _poll(self, link: Link) -> None:
+    async def _poll(self, link: GroupLink) -> None:
         request = h.HeartbeatRequest(
             group_id=self.group,
             generation_id=self.generation,
@@ -352,7 +295,7 @@ class Member(Actor):
     def _now_s(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def _take_heartbeat(self, link: Link, code: ErrorCode, sent_s: float) -> None:
+    def _take_heartbeat(self, link: GroupLink, code: ErrorCode, sent_s: float) -> None:
         """Checks that the coordinator has not forgotten the member before the session ended. A new coordinator gives a
         new session to each member that is in the log."""
         if not link.is_current:
@@ -367,27 +310,27 @@ class Member(Actor):
         assert silent_s > REMEMBERED_S or self._keeps_partitions_too_long(), (
             f"{self.name} is forgotten {silent_s:.3f} s after its last heartbeat"
         )
-        if self._heard_s > NEVER and self.world.ledger.has_member(self.group, self.member_id):
-            served_s = self._now_s - self.world.coordinator_began_s
+        if self._heard_s > NEVER and self.world.group_watch.has_member(self.group, self.member_id):
+            served_s = self._now_s - self.world.group_watch.coordinator_began_s
             assert served_s > REMEMBERED_S, f"{self.name} is not known to the coordinator of {served_s:.3f} s"
 
-    def _notice_loaded(self, link: Link) -> None:
+    def _notice_loaded(self, link: GroupLink) -> None:
         """Notices an answer that a coordinator gives only after it has loaded the group."""
         if link.is_current:
-            self._loaded_life = self.world.coordinator_life
+            self._loaded_life = self.world.group_watch.coordinator_life
 
     def _knows_members(self) -> bool:
         """Whether the coordinator has surely loaded the group.
 
         Before that, as in Kafka, it answers NONE to each heartbeat of a classic member.
         """
-        return self._loaded_life == self.world.coordinator_life
+        return self._loaded_life == self.world.group_watch.coordinator_life
 
     def _keeps_partitions_too_long(self) -> bool:
         """Whether the rebalance timeout may have passed since the coordinator asked for partitions (KIP-848)."""
         return False
 
-    async def _use(self, link: Link) -> None:
+    async def _use(self, link: GroupLink) -> None:
         """Reads the owned partitions, commits, and waits a while."""
         if self.owned:
             await self._read(link)
@@ -397,26 +340,41 @@ class Member(Actor):
             await self._sleep(link)
         await self.pause(0.0, 1.0)
 
-    async def _sleep(self, link: Link) -> None:
+    async def _sleep(self, link: GroupLink) -> None:
         """Does nothing for a while. The member does not know then whether it is still in the group, and commits."""
         while self.asleep:
             await self.pause(0.1, 1.0)
         if self.owned:
             await self._commit(link)
 
-    async def _read(self, link: Link) -> None:
+    async def _read(self, link: GroupLink) -> None:
         for partition, data in await link.fetch(self.owned):
             if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                position = self.owned[partition]
-                self.owned[partition] = await reset_offset(self.world.ledger, link, partition, position)
+                self.owned[partition] = await link.reset(partition, self.owned[partition])
             elif data.error_code is ErrorCode.NONE:
-                self.owned[partition] = read_into(
-                    self.world.ledger, partition, self.owned[partition], data, link
-                )
+                self.owned[partition] = self._take_records(partition, data)
             else:
                 self._check(data.error_code)
 
-    async def _commit(self, link: Link) -> None:
+    def _take_records(self, partition: TopicPartition, data: f.PartitionData) -> int:
+        """Reports the records from the position on. Returns the next position."""
+        position = self.owned[partition]
+        for at, header in iter_batches(data.records or b""):
+            assert header.next_offset <= data.high_watermark, (
+                f"{partition}: batch {header.base_offset} is given out, the high watermark is {data.high_watermark}"
+            )
+            for record in read_records(data.records or b"", at):
+                if record.offset >= position:
+                    assert record.offset == position or partition.topic == COMPACTED, (
+                        f"{partition}: read {record.offset} after {position - 1}"
+                    )
+                    self.world.group_watch.read(partition, record.offset)
+                    position = record.offset + 1
+            # After compaction, a batch may be empty, or may lack its last records.
+            position = max(position, header.next_offset)
+        return position
+
+    async def _commit(self, link: GroupLink) -> None:
         topics: dict[str, list[oc.OffsetCommitRequestPartition]] = {}
         for (topic, index), position in self.owned.items():
             part = oc.OffsetCommitRequestPartition(partition_index=index, committed_offset=position)
@@ -437,11 +395,9 @@ class Member(Actor):
                 self._check(answer.error_code)
                 self._notice_loaded(link)
                 partition = TopicPartition(topic.name, answer.partition_index)
-                self.world.ledger.commit_acknowledged(
-                    self.group, partition, self.owned[partition], losses=link.losses
-                )
+                self.world.group_watch.commit_acknowledged(self.group, partition, self.owned[partition])
 
-    async def _leave(self, link: Link) -> None:
+    async def _leave(self, link: GroupLink) -> None:
         if self.member_id and self._instance is None:
             identity = lg.MemberIdentity(member_id=self.member_id)
             request = lg.LeaveGroupRequest(group_id=self.group, members=(identity,))
@@ -453,3 +409,6 @@ class Member(Actor):
                 await self.pause(0.0, BACKOFF_S)
                 return
         self.member_id = ""
+
+    async def pause(self, least_s: float, most_s: float) -> None:
+        await asyncio.sleep(least_s + (most_s - least_s) * self.rng.random())

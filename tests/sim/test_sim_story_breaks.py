@@ -1,8 +1,8 @@
-"""Rules of replication and transactions that are broken on purpose: the stories are worth what they notice.
+"""Rules of brokers and controllers that are broken on purpose: the stories are worth what they notice.
 
 Each rule has the seed of a story that noticed its absence. To look for the first such seed of each rule again:
 
-    PYTHONPATH=tests python tests/sim/test_sim_replication_breaks.py 60 no_truncation
+    PYTHONPATH=tests python tests/sim/test_sim_story_breaks.py 0 60 no_truncation
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from kcli.coordinator.group.classic.classic_type import ClassicType
 from kcli.coordinator.group.classic.records import GroupRecord
+from kcli.coordinator.group.consumer.state.group import ConsumerGroup
 from kcli.coordinator.group.consumer.state.log import ConsumerLog
 from kcli.coordinator.group.consumer.state.record import ConsumerRecord
 from kcli.coordinator.group.consumer.targets import reconciliation
@@ -26,6 +27,7 @@ from kcli.coordinator.transaction.state import Transaction, TransactionStatus
 from kcli.errors import ErrorCode
 from kcli.model.ids import NO_TIMESTAMP, Offset
 from kcli.model.pace import Pace
+from kcli.model.topic_names import CLUSTER_METADATA_TOPIC
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.records.consumer_offsets import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -38,7 +40,7 @@ from kcli.server.coordinators import loader, shards
 from kcli.server.coordinators.groups import GroupRunner
 from kcli.server.coordinators.loader import Replay
 from kcli.server.coordinators.marker_sender import MarkerSender
-from kcli.server.coordinators.shard_runner import ShardRunner
+from kcli.server.coordinators.shard_runner import ShardRunner, _answer
 from kcli.server.coordinators.transaction_markers import TransactionEnd
 from kcli.server.coordinators.transaction_verification import (
     TransactionalClient,
@@ -47,10 +49,72 @@ from kcli.server.coordinators.transaction_verification import (
 )
 from kcli.server.handlers.shared import partition_reads
 from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.server.quorum.metadata_log import MetadataLog
+from kcli.storage.log.durability import Durability
 from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.producer_state import ProducerState
+from kcli.storage.store import opening
+from kcli.storage.store.loader import load_log
 from simulation.actors.exactly_once import COPIES
 from simulation.world import group_part
-from simulation.world.replication_story import run_seed
+from simulation.world.story import run_seed
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def only_metadata_is_flushed(patch: pytest.MonkeyPatch) -> None:
+    """Records are acknowledged as flushed, and are not."""
+    flush = Durability.flush
+
+    def only_metadata(durability: Durability, *arguments: int) -> None:
+        if durability._local.topic_partition.topic == CLUSTER_METADATA_TOPIC:
+            flush(durability, *arguments)
+
+    patch.setattr(Durability, "flush", only_metadata)
+
+
+def metadata_is_not_flushed(patch: pytest.MonkeyPatch) -> None:
+    """Metadata counts as durable before it is."""
+    patch.setattr(MetadataLog, "flush", lambda self: self.end_offset)
+
+
+def votes_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A node forgets its epoch and its vote when it stops."""
+    patch.setattr(MetadataLog, "write_election_state", lambda _self, _state: None)
+
+
+def retries_are_written_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerState, "duplicate_of", _nothing)
+
+
+def producers_are_forgotten_at_the_start(patch: pytest.MonkeyPatch) -> None:
+    """After a crash, a producer that repeats an unanswered batch is taken for a new one."""
+
+    def forgetful(*arguments: Any) -> PartitionLog:
+        log = load_log(*arguments)
+        log.producers.state.clear()
+        log.producers.state.end_offset = log.log_end_offset
+        return log
+
+    patch.setattr(opening, "load_log", forgetful)
+
+
+def commits_are_answered_unwritten(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator answers before its records are in the log."""
+
+    def answer_now(runner: ShardRunner[Any, Any]) -> None:
+        for write in runner._gathered:
+            _answer(write.ready)
+        runner._loop.call_later(0.2, runner._flush)
+
+    patch.setattr(ShardRunner, "_schedule_flush", answer_now)
+
+
+def partitions_are_given_before_they_are_free(patch: pytest.MonkeyPatch) -> None:
+    """A member of a consumer group gets its target while another member still reads it."""
+    patch.setattr(ConsumerGroup, "owners_of", lambda *_: {})
 
 
 def acks_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
@@ -230,6 +294,13 @@ def loads_only_committed_offsets(patch: pytest.MonkeyPatch) -> None:
 
 
 RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
+    only_metadata_is_flushed: 85,
+    metadata_is_not_flushed: 64,
+    votes_are_forgotten: 86,
+    retries_are_written_again: 64,
+    producers_are_forgotten_at_the_start: 24,
+    commits_are_answered_unwritten: 4,
+    partitions_are_given_before_they_are_free: 43,
     acks_before_the_high_watermark: 0,
     no_truncation: 5,
     high_watermark_of_the_leader_alone: 0,
@@ -240,11 +311,11 @@ RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     a_batch_is_not_verified: 112,
     consumers_read_open_transactions: 112,
     aborted_transactions_are_not_listed: 112,
-    forgets_members: 4,
+    forgets_members: 6,
     forgets_classic_members: 22,
-    answers_before_the_commit: 2,
-    assigns_before_the_release: 2,
-    does_not_wait_for_the_release: 2,
+    answers_before_the_commit: 3,
+    assigns_before_the_release: 6,
+    does_not_wait_for_the_release: 6,
     loads_only_committed_offsets: 61,
 }
 
@@ -292,19 +363,19 @@ def _notices(seed: int) -> str:
     return ""
 
 
-def main(seeds: int, *names: str) -> None:
+def main(first: int, count: int, *names: str) -> None:
     for break_rule in RULES:
         if names and break_rule.__name__ not in names:
             continue
         with pytest.MonkeyPatch.context() as patch:
             break_rule(patch)
-            for seed in range(seeds):
+            for seed in range(first, first + count):
                 if notice := _notices(seed):
                     print(f"{break_rule.__name__}: seed {seed}: {notice[:300]}", flush=True)
                     break
             else:
-                print(f"{break_rule.__name__}: not noticed by {seeds} seeds", flush=True)
+                print(f"{break_rule.__name__}: not noticed by {count} seeds", flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -1,7 +1,7 @@
-"""The link of a group member to a simulated cluster.
+"""The link of a group member to the cluster.
 
 The link sends group requests to the coordinator, which it finds with FindCoordinator, and Fetch requests to the leaders
-of partitions. The members themselves are those of a single broker (`Member` and `ConsumerMember`).
+of partitions. After a loss of records, a link is of no use any more: its coordinator knows nothing of what it answered.
 """
 
 from __future__ import annotations
@@ -19,10 +19,23 @@ from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import Fetched, Link, fetch_request, partitions_of
-from simulation.actors.cluster_clients import MOVING, TROUBLE, ClusterClient, ClusterWorld, Moved
-from simulation.actors.groups import REBALANCE_TIMEOUT_MS, NoCoordinator
+from simulation.actors.client import (
+    EARLIEST,
+    LATEST,
+    MOVING,
+    RETAINED,
+    TROUBLE,
+    Client,
+    Fetched,
+    Moved,
+    World,
+    fetch_request,
+    partitions_of,
+)
 from simulation.checks.group_watch import GroupWatch
+
+REBALANCE_TIMEOUT_MS = 8_000
+"""The time for which a join waits for the other members."""
 
 ANSWER_TIMEOUT_S = 5.0
 """The longest wait for an answer. It is shorter than a session, so that one lost answer does not end a membership."""
@@ -37,35 +50,33 @@ NOT_SERVED = frozenset(
 )
 
 
+class NoCoordinator(Exception):
+    """Raised if the request got no answer of a coordinator. A member keeps its partitions, and finds the coordinator
+    with the next request. `may_be_done` tells whether a coordinator may have carried out the request."""
+
+    def __init__(self, why: str, *, may_be_done: bool) -> None:
+        super().__init__(why)
+        self.may_be_done = may_be_done
+
+
 @dataclass(slots=True)
-class MemberWorld(ClusterWorld):
+class MemberWorld(World):
     """The state that all members of one group share."""
 
-    ledger: GroupWatch = field(kw_only=True)
-
-    @property
-    def coordinator_life(self) -> int:
-        return self.ledger.coordinator_life
-
-    @property
-    def coordinator_began_s(self) -> float:
-        return self.ledger.coordinator_began_s
-
-    async def open_link(self, name: str) -> Link:
-        return CoordinatorLink(self, name)
+    group_watch: GroupWatch = field(kw_only=True)
 
 
-class CoordinatorLink:
+class GroupLink:
     """Finds the coordinator, and reports the member's commits to the `GroupWatch`."""
 
-    losses = 0
-
     def __init__(self, world: MemberWorld, name: str) -> None:
-        self._client = ClusterClient(world, name)
+        self._client = Client(world, name)
         self._world = world
-        self._ledger = world.ledger
+        self._watch = world.group_watch
+        self._losses = world.watch.losses
         self._coordinator = -1
         self.is_current = False
+        """Whether the last request went to the broker that was the coordinator at that time."""
 
     def close(self) -> None:
         self._client.close()
@@ -74,19 +85,20 @@ class CoordinatorLink:
 
     async def ask(self, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
         """Sends a request to the coordinator. Raises NoCoordinator if it gets no answer of a coordinator."""
+        self._check_losses()
         if isinstance(message, fc.FindCoordinatorRequest):
             return await self._find(message)
         if self._coordinator < 0:
             await self._find(
-                fc.FindCoordinatorRequest(key=self._ledger.group, coordinator_keys=(self._ledger.group,))
+                fc.FindCoordinatorRequest(key=self._watch.group, coordinator_keys=(self._watch.group,))
             )
-        self.is_current = self._ledger.is_served_by(self._coordinator)
+        self.is_current = self._watch.is_served_by(self._coordinator)
         if isinstance(message, oc.OffsetCommitRequest):
-            self._ledger.commit_sent(_commits(message))
+            self._watch.commit_sent(_commits(message))
         timeout_s = JOIN_TIMEOUT_S if key is ApiKey.JOIN_GROUP else ANSWER_TIMEOUT_S
         response = await self._try(self._coordinator, message, key, at_most, timeout_s)
         if isinstance(message, oc.OffsetCommitRequest):
-            self._ledger.commit_answered(_commits(message))
+            self._watch.commit_answered(_commits(message))
         if isinstance(response, of.OffsetFetchResponse):
             self._take_offsets(response)
         code = _code_of(response)
@@ -110,12 +122,19 @@ class CoordinatorLink:
 
     async def _try(self, broker: int, message: object, key: ApiKey, at_most: int, timeout_s: float) -> Any:
         try:
-            return await self._client.ask(broker, message, key, at_most=at_most, timeout_s=timeout_s)
+            response = await self._client.ask(broker, message, key, at_most=at_most, timeout_s=timeout_s)
         except TROUBLE as error:
             self._give_up(
                 f"{key.name} to {broker}: {error!r}",
                 may_be_done=not isinstance(error, ConnectionRefusedError),
             )
+        self._check_losses()
+        return response
+
+    def _check_losses(self) -> None:
+        """Raises an error of the connection if records were lost since the link was opened."""
+        if self._losses != self._world.watch.losses:
+            raise ConnectionResetError("records were lost")
 
     def _give_up(self, why: str, *, may_be_done: bool = False) -> None:
         self._coordinator = -1
@@ -128,7 +147,7 @@ class CoordinatorLink:
                 for part in topic.partitions:
                     if ErrorCode.NONE is group.error_code is part.error_code:
                         partition = TopicPartition(topic.name, part.partition_index)
-                        self._ledger.offset_fetched(partition, part.committed_offset)
+                        self._watch.offset_fetched(partition, part.committed_offset)
 
     # Records.
 
@@ -139,9 +158,21 @@ class CoordinatorLink:
             try:
                 found += await self._fetch(partition, position)
             except (Moved, *TROUBLE) as error:
+                self._check_losses()
                 self._client.note(f"fetch of {partition}: {error!r}")
                 self._client.forget_leader(partition)
         return found
+
+    async def reset(self, partition: TopicPartition, position: int) -> int:
+        """Returns the new position after OFFSET_OUT_OF_RANGE: the log start offset, or the end if records were lost."""
+        try:
+            earliest = await self._client.listed_offset(partition, EARLIEST)
+            if position < earliest or not self._losses:
+                return max(position, earliest)
+            return await self._client.listed_offset(partition, LATEST)
+        except (Moved, *TROUBLE) as error:
+            self._client.note(f"offsets of {partition}: {error!r}")
+            return position
 
     async def _fetch(self, partition: TopicPartition, position: int) -> list[Fetched]:
         leader = await self._client.leader(partition)
@@ -153,6 +184,7 @@ class CoordinatorLink:
         response: f.FetchResponse = await self._client.ask(
             leader, request, ApiKey.FETCH, timeout_s=ANSWER_TIMEOUT_S
         )
+        self._check_losses()
         if response.error_code is not ErrorCode.NONE:
             assert response.error_code in MOVING, f"{self._client.name}: fetch: {response.error_code!r}"
             raise Moved
@@ -161,7 +193,11 @@ class CoordinatorLink:
             # A former leader may lack records that the member has read from the present leader.
             if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 end = self._world.watch.partitions[partition].end
-                assert end >= position, f"{self._client.name}: {partition}: {position} is out of range"
+                assert end >= position or self._losses, (
+                    f"{self._client.name}: {partition}: {position} is out of range"
+                )
+                if partition.topic == RETAINED or self._losses:
+                    continue  # the member asks for another position
                 raise Moved
             if data.error_code is not ErrorCode.NONE:
                 assert data.error_code in MOVING, f"{self._client.name}: {partition}: {data.error_code!r}"

@@ -14,16 +14,9 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import consumer_group_heartbeat as ch
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.clients import BACKOFF_S, Link
-from simulation.actors.groups import (
-    GIVEN_UP_WITHIN_S,
-    NOT_NOW,
-    REBALANCE_TIMEOUT_MS,
-    Again,
-    GroupWorld,
-    Member,
-    NoCoordinator,
-)
+from simulation.actors.client import BACKOFF_S
+from simulation.actors.group_link import REBALANCE_TIMEOUT_MS, GroupLink, MemberWorld, NoCoordinator
+from simulation.actors.member import GIVEN_UP_WITHIN_S, NOT_NOW, Again, Member
 
 LEAVE_EPOCH, STATIC_LEAVE_EPOCH = -1, -2
 # Settings of the broker with short session time-outs, so that a run need not wait for the usual time-outs.
@@ -48,7 +41,7 @@ former epoch afterwards."""
 
 class ConsumerMember(Member):
     def __init__(
-        self, world: GroupWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
+        self, world: MemberWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
     ) -> None:
         super().__init__(world, name, group, topics, instance=instance)
         self._epoch = 0
@@ -83,14 +76,14 @@ class ConsumerMember(Member):
     def _identified(self, group: of.OffsetFetchRequestGroup) -> of.OffsetFetchRequestGroup:
         return replace(group, member_id=self.member_id, member_epoch=self._epoch)
 
-    async def _join(self, link: Link) -> None:
+    async def _join(self, link: GroupLink) -> None:
         """Sends a heartbeat with all fields, to join. The member owns no partition, because its connection is new."""
         if not self.member_id:
             self.member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
         self._tells_all = True
         await self._beat(link)
 
-    async def _poll(self, link: Link) -> None:
+    async def _poll(self, link: GroupLink) -> None:
         await self._beat(link)
         await self._use(link)
 
@@ -110,7 +103,7 @@ class ConsumerMember(Member):
         names = tuple(self._topics)
         return replace(request, rebalance_timeout_ms=REBALANCE_TIMEOUT_MS, subscribed_topic_names=names)
 
-    async def _beat(self, link: Link) -> None:
+    async def _beat(self, link: GroupLink) -> None:
         request, self._tells_all = self._heartbeat(), True
         sent_s = self._now_s
         self._asked_since_s = min(self._asked_since_s, sent_s)
@@ -133,14 +126,14 @@ class ConsumerMember(Member):
         self._tells_all = False
 
     async def _send(
-        self, link: Link, request: ch.ConsumerGroupHeartbeatRequest
+        self, link: GroupLink, request: ch.ConsumerGroupHeartbeatRequest
     ) -> ch.ConsumerGroupHeartbeatResponse:
         try:
             response: ch.ConsumerGroupHeartbeatResponse = await link.ask(
                 request, ApiKey.CONSUMER_GROUP_HEARTBEAT
             )
         except NoCoordinator as error:
-            life = self.world.coordinator_life
+            life = self.world.group_watch.coordinator_life
             changes = CHANGES_OF_LEAVING if request.member_epoch == STATIC_LEAVE_EPOCH else 1
             self._uncertain[life] = self._uncertain.get(life, 0) + error.may_be_done * changes
             raise
@@ -152,20 +145,20 @@ class ConsumerMember(Member):
     def _keeps_partitions_too_long(self) -> bool:
         return self._now_s - self._asked_since_s > GIVEN_UP_WITHIN_S
 
-    def _check_fence(self, link: Link, code: ErrorCode) -> None:
+    def _check_fence(self, link: GroupLink, code: ErrorCode) -> None:
         """Checks that a coordinator refuses no epoch that is in the log.
 
         It accepts the present epoch of a member and the epoch before. A member may be further behind only if the
         coordinator has changed the epoch more than once, and the member did not get the answers.
         """
         if code is ErrorCode.FENCED_MEMBER_EPOCH and link.is_current and self._epoch > 0:
-            is_known = self.world.ledger.has_member(self.group, self.member_id, self._epoch)
-            uncertain = self._uncertain.get(self.world.coordinator_life, 0)
+            is_known = self.world.group_watch.has_member(self.group, self.member_id, self._epoch)
+            uncertain = self._uncertain.get(self.world.group_watch.coordinator_life, 0)
             assert not is_known or uncertain > 1, (
                 f"{self.name}: the coordinator refuses the epoch {self._epoch}"
             )
 
-    async def _take_assignment(self, link: Link, assignment: ch.Assignment) -> None:
+    async def _take_assignment(self, link: GroupLink, assignment: ch.Assignment) -> None:
         names: dict[uuid.UUID | None, str] = {each: name for name, each in self.world.topic_ids.items()}
         wanted: tuple[TopicPartition, ...] = tuple(
             TopicPartition(names[topic.topic_id], index)
@@ -183,11 +176,11 @@ class ConsumerMember(Member):
         if new:
             self.owned |= await self._committed(link, new)
 
-    def _owns(self, link: Link, partitions: tuple[TopicPartition, ...]) -> None:
-        self.world.ledger.owns(self.group, self._epoch, self.identity, partitions, losses=link.losses)
+    def _owns(self, link: GroupLink, partitions: tuple[TopicPartition, ...]) -> None:
+        self.world.group_watch.owns(self.group, self._epoch, self.identity, partitions)
         self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self._epoch}")
 
-    async def _leave(self, link: Link) -> None:
+    async def _leave(self, link: GroupLink) -> None:
         if self.member_id and self._epoch > 0:
             stays = self._instance is not None and not self.world.ending and self.rng.random() < 0.5
             request = ch.ConsumerGroupHeartbeatRequest(

@@ -13,7 +13,7 @@ from kcli.protocol.messages import create_topics as ct
 from kcli.protocol.messages import elect_leaders as el
 from kcli.protocol.messages import incremental_alter_configs as ia
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.cluster_clients import TROUBLE, ClusterClient, ClusterWorld
+from simulation.actors.client import TROUBLE, Client, World
 
 TOPIC_TIMEOUT_MS = 5_000
 # Values that change often while records are written. None of them may lose an acknowledged record.
@@ -25,18 +25,18 @@ CONFIGS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicatedTopic:
+class Topic:
     name: str
     partitions: int
     replication_factor: int
     configs: dict[str, str]
 
 
-class ClusterAdministrator:
+class Administrator:
     """Sends requests to any broker, which forwards them to the controller. Refusals are normal while nodes fail."""
 
-    def __init__(self, world: ClusterWorld, topics: Sequence[ReplicatedTopic]) -> None:
-        self.client = ClusterClient(world, "administrator")
+    def __init__(self, world: World, topics: Sequence[Topic]) -> None:
+        self.client = Client(world, "administrator")
         self.world = world
         self.done = 0
         """The number of requests that succeeded."""
@@ -49,7 +49,7 @@ class ClusterAdministrator:
         for topic in self._topics:
             await self._create(topic)
 
-    async def _create(self, topic: ReplicatedTopic) -> None:
+    async def _create(self, topic: Topic) -> None:
         configs = tuple(
             ct.CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()
         )
@@ -83,7 +83,7 @@ class ClusterAdministrator:
                 self.client.note(repr(error))
         self.client.close()
 
-    async def _reassign(self, topic: ReplicatedTopic) -> None:
+    async def _reassign(self, topic: Topic) -> None:
         """Moves a partition to other brokers, changes the order of its replicas, or cancels a move."""
         brokers = [node.node_id for node in self.world.cluster.brokers]
         replicas: tuple[int, ...] | None = tuple(self._rng.sample(brokers, topic.replication_factor))
@@ -102,7 +102,7 @@ class ClusterAdministrator:
         self._note(f"{topic.name}-{index} moves to {replicas}: {done}", done)
         self.moved_trimmed += done and replicas is not None and self.world.watch.log_start(topic.name) > 0
 
-    async def _elect(self, topic: ReplicatedTopic) -> None:
+    async def _elect(self, topic: Topic) -> None:
         partitions = tuple(range(topic.partitions))
         request = el.ElectLeadersRequest(
             election_type=0,
@@ -115,8 +115,10 @@ class ClusterAdministrator:
             response.error_code is ErrorCode.NONE,
         )
 
-    async def _change_config(self, topic: ReplicatedTopic) -> None:
+    async def _change_config(self, topic: Topic) -> None:
         name, values = self._rng.choice(CONFIGS)
+        if name == "min.insync.replicas":
+            values = tuple(each for each in values if int(each) <= topic.replication_factor)
         value = self._rng.choice(values)
         config = ia.AlterableConfig(name=name, config_operation=0, value=value)
         resource = ia.AlterConfigsResource(
