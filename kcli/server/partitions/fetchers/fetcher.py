@@ -75,9 +75,9 @@ _FOREVER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The parts of a broker that all its fetchers share. `background` runs work that blocks. `cuts` makes truncations
-    of logs durable. `secure` has the security of the inter-broker listener.
+class FetchingBroker:
+    """The broker that fetches: its parts that all fetchers share. `background` runs work that blocks. `cuts` makes
+    truncations of logs durable. `secure` has the security of the inter-broker listener.
     """
 
     node_id: BrokerId
@@ -95,15 +95,15 @@ class Surroundings:
 class ReplicaFetcher:
     """Fetches some partitions from one leader. `number` distinguishes the fetchers of the same leader."""
 
-    def __init__(self, given: Surroundings, leader: BrokerId, number: int, address: Address) -> None:
+    def __init__(self, broker: FetchingBroker, leader: BrokerId, number: int, address: Address) -> None:
         self.leader = leader
         self.number = number
         self.address = address
         self.followings: dict[TopicPartition, Following] = {}
-        now = given.clock.monotonic()
+        now = broker.clock.monotonic()
         self.requests, self.bytes_in = Meter(now), Meter(now)
         self.counts = ConnectionCounts()
-        self._given = given
+        self._broker = broker
         self._by_id: dict[TopicIdPartition, Following] = {}
         self._plan = FetchPlan()
         self._delayed: dict[TopicPartition, int] = {}
@@ -116,13 +116,13 @@ class ReplicaFetcher:
         self._paused_until_ms = 0
         self._appended_bytes = 0
         self._failures = 0
-        name = f"broker-{given.node_id}-fetcher-{number}"
+        name = f"broker-{broker.node_id}-fetcher-{number}"
         self._client_id = name
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"{name}-leader-{leader}")
 
     def __str__(self) -> str:
         return (
-            f"[ReplicaFetcher replicaId={self._given.node_id}, leaderId={self.leader}, "
+            f"[ReplicaFetcher replicaId={self._broker.node_id}, leaderId={self.leader}, "
             f"fetcherId={self.number}]"
         )
 
@@ -212,10 +212,10 @@ class ReplicaFetcher:
             following.asked = following.state
         from kcli.server.partitions.fetchers import wire  # imported late: its codec is the slowest import
 
-        version = wire.fetch_version(self._given.image().metadata_version)
+        version = wire.fetch_version(self._broker.image().metadata_version)
         sender = self._sender(version)
         frame = wire.encode_fetch(
-            planned, wire.limits_of(self._given.config.current), sender, self._next_id()
+            planned, wire.limits_of(self._broker.config.current), sender, self._next_id()
         )
         answer = await self._exchange(frame)
         response = wire.decode_fetch(answer, version, self._correlation)
@@ -266,7 +266,7 @@ class ReplicaFetcher:
     def _apply_throttle(self) -> int:
         """Leaves throttled partitions out of the request while the rate is too high. A replica that has caught up is
         not throttled (KIP-73). Returns the milliseconds after which the rate may have fallen, or 0."""
-        quota = self._given.quota
+        quota = self._broker.quota
         if not quota.is_limited:
             if self._throttled:
                 self._end_throttle()
@@ -289,13 +289,13 @@ class ReplicaFetcher:
 
     def _is_throttled(self, following: Following) -> bool:
         entries = following.partition.log.config.follower_replication_throttled_replicas
-        return self._given.quota.throttles(following.key.topic, following.key.partition, entries)
+        return self._broker.quota.throttles(following.key.topic, following.key.partition, entries)
 
     # Requests.
 
     async def _exchange(self, frame: bytes) -> memoryview:
         """Sends a request, and returns the answer. Raises OSError, TimeoutError, NetworkException or ProtocolError."""
-        async with asyncio.timeout(self._given.config.current.integer("replica.socket.timeout.ms") / 1000):
+        async with asyncio.timeout(self._broker.config.current.integer("replica.socket.timeout.ms") / 1000):
             connection = self._connection
             if connection is None or not connection.is_usable or connection.address != self.address:
                 self._disconnect()
@@ -306,14 +306,14 @@ class ReplicaFetcher:
             return answer
 
     async def _connect(self) -> LeaderConnection:
-        config = self._given.config.static
+        config = self._broker.config.static
         # As for listeners, the system tunes the buffer unless the key is set. Kafka's default of 64 KiB is too small
         # for a follower that catches up at a high rate.
         size_bytes = config.integer(BUFFER_KEY) if config.is_set(BUFFER_KEY) else SYSTEM_BUFFER
         self._connection = await LeaderConnection.open(
-            self._given.network,
+            self._broker.network,
             self.address,
-            self._given.secure,
+            self._broker.secure,
             client_id=self._client_id,
             receive_buffer_bytes=size_bytes,
         )
@@ -323,7 +323,7 @@ class ReplicaFetcher:
     def _sender(self, version: int) -> Sender:
         from kcli.server.partitions.fetchers.wire import Sender
 
-        return Sender(self._given.node_id, self._given.broker_epoch(), self._client_id, version)
+        return Sender(self._broker.node_id, self._broker.broker_epoch(), self._client_id, version)
 
     def _next_id(self) -> int:
         self._correlation = self._correlation % _CORRELATION_MAX + 1
@@ -367,7 +367,7 @@ class ReplicaFetcher:
             self._act(following, action)
 
     async def _append(self, following: Following, action: Append, part: PartitionData) -> None:
-        steps = following.append(action, part.records, self._given.clock.now_ms())
+        steps = following.append(action, part.records, self._broker.clock.now_ms())
         while True:
             try:
                 size_bytes = next(steps)
@@ -389,11 +389,11 @@ class ReplicaFetcher:
     def _count(self, following: Following, size_bytes: int) -> None:
         traffic = following.partition.traffic
         traffic.replication_bytes_in += size_bytes
-        image = self._given.image().partition(*following.key)
-        if image is not None and self._given.node_id in image.adding:
+        image = self._broker.image().partition(*following.key)
+        if image is not None and self._broker.node_id in image.adding:
             traffic.reassignment_bytes_in += size_bytes
         if self._is_throttled(following):
-            self._given.quota.record(size_bytes)
+            self._broker.quota.record(size_bytes)
 
     def _is_current(self, following: Following) -> bool:
         return self.followings.get(following.key) is following
@@ -444,7 +444,7 @@ class ReplicaFetcher:
 
     def _restore(self, following: Following) -> None:
         async def restore() -> None:
-            await following.restore(self._given.background, self._given.cuts)
+            await following.restore(self._broker.background, self._broker.cuts)
             if self._is_current(following):
                 following.continued()
                 self._ready(following)
@@ -482,7 +482,7 @@ class ReplicaFetcher:
             return
         from kcli.server.partitions.fetchers import wire
 
-        version = wire.list_offsets_version(self._given.image().metadata_version)
+        version = wire.list_offsets_version(self._broker.image().metadata_version)
         wanted = [(following.key, following.state.leader_epoch) for following in asking]
         frame = wire.encode_list_offsets(wanted, timestamp, self._sender(version), self._next_id())
         offsets = wire.decode_list_offsets(await self._exchange(frame), version, self._correlation)
@@ -497,7 +497,7 @@ class ReplicaFetcher:
                 self._act(following, on_offsets_error(error_code, following.state))
 
     def _now_ms(self) -> int:
-        return int(self._given.clock.monotonic() * 1000)
+        return int(self._broker.clock.monotonic() * 1000)
 
     def _backoff_ms(self) -> int:
-        return self._given.config.current.integer("replica.fetch.backoff.ms")
+        return self._broker.config.current.integer("replica.fetch.backoff.ms")

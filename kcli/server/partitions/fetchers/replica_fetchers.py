@@ -21,7 +21,7 @@ from kcli.runtime.clock import Clock
 from kcli.runtime.network import Network
 from kcli.server.network.links import Secure, plain_text
 from kcli.server.partitions.fetchers.cut_syncs import CutSyncs
-from kcli.server.partitions.fetchers.fetcher import ReplicaFetcher, Surroundings
+from kcli.server.partitions.fetchers.fetcher import FetchingBroker, ReplicaFetcher
 from kcli.server.partitions.fetchers.following import Following
 from kcli.server.partitions.followed_partition import FollowedPartition
 from kcli.server.partitions.replication_quota import FOLLOWER_RATE, ReplicationQuota
@@ -50,7 +50,7 @@ class ReplicaFetchers:
         secure: Secure = plain_text,
     ) -> None:
         self.quota = ReplicationQuota(FOLLOWER_RATE, dynamic_config.current, clock)
-        self._given = Surroundings(
+        self._broker = FetchingBroker(
             node_id=node_id,
             network=network,
             clock=clock,
@@ -130,7 +130,7 @@ class ReplicaFetchers:
         place = self._place(key, partition)
         fetcher = self._fetchers.get(place)
         if fetcher is None:
-            fetcher = self._fetchers[place] = ReplicaFetcher(self._given, *place, address)
+            fetcher = self._fetchers[place] = ReplicaFetcher(self._broker, *place, address)
         fetcher.add(Following(partition))
 
     def _place(self, key: TopicPartition, partition: FollowedPartition) -> tuple[BrokerId, int]:
