@@ -1,8 +1,6 @@
-"""A transactional producer that copies the records of an input partition, with the position in the same transaction.
+"""A producer that copies the records of an input partition in transactions, with the position in the same transaction.
 
-The producer uses one of the two transaction protocols. In the first one (TV1), the producer adds partitions and offsets
-to the transaction itself. In the second one (TV2, KIP-890), the brokers add them, and each end of a transaction raises
-the producer epoch.
+The producer uses one of the two transaction protocols (`TransactionClient`).
 """
 
 from __future__ import annotations
@@ -10,26 +8,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
-from kcli.client.records.produce import produce_request
 from kcli.coordinator.hashing import partition_for
 from kcli.errors import ErrorCode
 from kcli.metadata.image import PartitionImage
-from kcli.model.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Offset
+from kcli.model.ids import NO_PRODUCER_ID, Offset
 from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_names import GROUP_METADATA_TOPIC
-from kcli.model.topic_partition import TopicPartition, numbers_by_topic
-from kcli.protocol.batches.batch import Record, encode_batch, iter_batches, read_records
-from kcli.protocol.messages import add_offsets_to_txn as ao
-from kcli.protocol.messages import add_partitions_to_txn as ap
-from kcli.protocol.messages import end_txn as et
-from kcli.protocol.messages import find_coordinator as fc
-from kcli.protocol.messages import init_producer_id as ip
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.messages import offset_fetch as of
-from kcli.protocol.messages import txn_offset_commit as to
 from kcli.protocol.wire.api import ApiKey
-from simulation.actors.client import BACKOFF_S, MOVING, TROUBLE, Client, Moved, fetch_request, partitions_of
+from simulation.actors.client import BACKOFF_S, TROUBLE, Client, Moved, fetch_request, partitions_of
+from simulation.actors.transaction_client import Again, Refused, TransactionClient
 from simulation.checks.copies import COPIER, Copy, CopyLedger
 
 T = TypeVar("T")
@@ -39,31 +32,6 @@ RECORDS_MAX = 8
 INPUT_BYTES = 20_000
 LINGER_S = 4.0
 """The time for which a replaced instance waits for its successor after an error."""
-PRODUCE_TIMEOUT_MS = 3_000
-# The versions of the requests of both protocols. The first value is of TV1.
-PRODUCE, OFFSET_COMMIT, END = (11, 13), (4, 5), (4, 5)
-
-# After these errors a producer calls InitProducerId: it was fenced, or the coordinator has aborted its transaction.
-FENCED = frozenset(
-    {
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.INVALID_TXN_STATE,
-        ErrorCode.TRANSACTION_ABORTABLE,
-        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        ErrorCode.UNKNOWN_PRODUCER_ID,
-    }
-)
-NOT_NOW = MOVING | {ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNSTABLE_OFFSET_COMMIT}
-
-
-class Again(Moved):
-    """Raised if the same broker must get the same request once more."""
-
-
-class Refused(Exception):
-    """Raised if a producer must begin again, because it was fenced or does not know the end of its transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +71,9 @@ class CopyingProducer:
         """Called after each answered InitProducerId."""
         self._rng = client.rng
         self._loop = client.world.cluster.loop
-        self._coordinators: dict[CoordinatorType, int] = {}
-        self._producer_id: int = NO_PRODUCER_ID
-        self._epoch: int = NO_PRODUCER_EPOCH
-        self._sequences: dict[TopicPartition, int] = {}
+        self._transactions = TransactionClient(
+            client, COPIER, group=job.group, is_new=job.is_new, timeout_ms=job.timeout_ms
+        )
         self._position = Offset(0)
 
     async def run(self) -> None:
@@ -141,11 +108,11 @@ class CopyingProducer:
 
     async def _begin(self) -> None:
         """Gets a new epoch and the committed position."""
-        knows_itself = self._producer_id != NO_PRODUCER_ID and self._rng.random() < 0.3
+        knows_itself = self._transactions.producer_id != NO_PRODUCER_ID and self._rng.random() < 0.3
         try:
             await self._init_producer_id(knows_itself=knows_itself)
         except Refused:
-            self._producer_id, self._epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
+            self._transactions.forget_identity()
             raise
         self.began()
         self._position = Offset(await self._persist("OffsetFetch", self.committed_position))
@@ -202,30 +169,9 @@ class CopyingProducer:
             await self.client.pause(0.0, 1.0)
 
     async def _init_producer_id(self, *, knows_itself: bool) -> None:
-        """If the producer names its producer id and epoch, it is refused if it was fenced (KIP-360)."""
-        request = ip.InitProducerIdRequest(
-            transactional_id=COPIER,
-            transaction_timeout_ms=self.job.timeout_ms,
-            producer_id=self._producer_id if knows_itself else NO_PRODUCER_ID,
-            producer_epoch=self._epoch if knows_itself else NO_PRODUCER_EPOCH,
+        await self._persist(
+            "InitProducerId", lambda: self._transactions.init_producer_id(knows_itself=knows_itself)
         )
-
-        async def attempt() -> ip.InitProducerIdResponse:
-            response: ip.InitProducerIdResponse = await self._ask_coordinator(
-                CoordinatorType.TRANSACTION, request, ApiKey.INIT_PRODUCER_ID
-            )
-            self._check(response.error_code, "InitProducerId")
-            return response
-
-        response = await self._persist("InitProducerId", attempt)
-        self._set_identity(response.producer_id, response.producer_epoch)
-
-    def _set_identity(self, producer_id: int, epoch: int) -> None:
-        assert producer_id != self._producer_id or epoch > self._epoch, (
-            f"{self.client.name}: epoch {epoch} after {self._epoch} of producer id {producer_id}"
-        )
-        self._producer_id, self._epoch = producer_id, epoch
-        self._sequences = {}
 
     # A transaction.
 
@@ -237,7 +183,8 @@ class CopyingProducer:
         copy = self.ledger.begin(records[0][0], end, self._loop.time())
         writes = self._plan(copy, records)
         if not self.job.is_new:
-            await self._add_partitions([each.partition for each in writes])
+            partitions = [each.partition for each in writes]
+            await self._persist("AddPartitionsToTxn", lambda: self._transactions.add_partitions(partitions))
         steps = [self._write_all(writes), self._commit_position(end)]
         if self._rng.random() < 0.3:
             steps.reverse()
@@ -255,13 +202,13 @@ class CopyingProducer:
     async def _read_input(self) -> list[tuple[Offset, bytes]]:
         client, source, at = self.client, self.job.source, self._position
         request = fetch_request({source: at}, client.world.topic_ids, max_bytes=INPUT_BYTES)
-        response = await self._ask_leader(source, request, ApiKey.FETCH)
-        self._check(response.error_code, "Fetch")
+        response = await client.ask(await client.leader(source), request, ApiKey.FETCH)
+        self._transactions.check(response.error_code, "Fetch")
         records: list[tuple[Offset, bytes]] = []
         for _, data in partitions_of(response, client.world.topic_ids):
             if data.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise Moved  # the broker does not know yet that another broker leads the partition
-            self._check(data.error_code, "Fetch")
+            self._transactions.check(data.error_code, "Fetch")
             records += [
                 (Offset(record.offset), bytes(record.value or b""))
                 for position, _ in iter_batches(data.records or b"")
@@ -286,28 +233,6 @@ class CopyingProducer:
     def _some(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         return self._rng.sample(partitions, self._rng.randint(1, len(partitions)))
 
-    async def _add_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        topics = tuple(
-            ap.AddPartitionsToTxnTopic(name=name, partitions=tuple(numbers))
-            for name, numbers in numbers_by_topic(partitions).items()
-        )
-        request = ap.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=COPIER,
-            v3_and_below_producer_id=self._producer_id,
-            v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=topics,
-        )
-
-        async def attempt() -> None:
-            response = await self._ask_coordinator(
-                CoordinatorType.TRANSACTION, request, ApiKey.ADD_PARTITIONS_TO_TXN, at_most=3
-            )
-            for topic in response.results_by_topic_v3_and_below:
-                for result in topic.results_by_partition:
-                    self._check(result.partition_error_code, "AddPartitionsToTxn")
-
-        await self._persist("AddPartitionsToTxn", attempt)
-
     async def _write_all(self, writes: Sequence[Writes]) -> None:
         """Writes to all partitions at the same time. Waits for all answers, also if one of them is an error."""
         results = await asyncio.gather(*(self._write(each) for each in writes), return_exceptions=True)
@@ -317,100 +242,30 @@ class CopyingProducer:
 
     async def _write(self, writes: Writes) -> None:
         for values in writes.batches:
-            sequence = self._sequences.get(writes.partition, 0)
-            encoded = encode_batch(
-                [Record(-1, self.client.world.cluster.node.clock.now_ms(), None, value) for value in values],
-                producer_id=self._producer_id,
-                producer_epoch=self._epoch,
-                base_sequence=sequence,
-                transactional=True,
+            batch = self._transactions.encode(writes.partition, [(None, value) for value in values])
+            await self._persist(
+                f"Produce to {writes.partition}", partial(self._transactions.produce, batch), writes=True
             )
-            await self._produce(writes.partition, encoded)
-            self._sequences[writes.partition] = sequence + len(values)
-
-    async def _produce(self, partition: TopicPartition, encoded: bytes) -> None:
-        request = produce_request(
-            {partition: encoded},
-            self.client.world.topic_ids,
-            timeout_ms=PRODUCE_TIMEOUT_MS,
-            transactional_id=COPIER,
-        )
-
-        async def attempt() -> None:
-            response = await self._ask_leader(
-                partition, request, ApiKey.PRODUCE, at_most=PRODUCE[self.job.is_new]
-            )
-            code = response.responses[0].partition_responses[0].error_code
-            if code is not ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                self._check(code, f"Produce to {partition}")
-
-        await self._persist(f"Produce to {partition}", attempt, writes=True)
+            self._transactions.is_written(batch)
 
     async def _commit_position(self, end: Offset) -> None:
         if not self.job.is_new:
-            await self._add_offsets()
-        part = to.TxnOffsetCommitRequestPartition(
-            partition_index=self.job.source.partition, committed_offset=end
+            await self._persist("AddOffsetsToTxn", self._transactions.add_offsets)
+        await self._persist(
+            "TxnOffsetCommit",
+            lambda: self._transactions.commit_offset(self.job.source, end),
+            writes=True,
         )
-        request = to.TxnOffsetCommitRequest(
-            transactional_id=COPIER,
-            group_id=self.job.group,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            topics=(to.TxnOffsetCommitRequestTopic(name=self.job.source.topic, partitions=(part,)),),
-        )
-
-        async def attempt() -> None:
-            response = await self._ask_coordinator(
-                CoordinatorType.GROUP,
-                request,
-                ApiKey.TXN_OFFSET_COMMIT,
-                at_most=OFFSET_COMMIT[self.job.is_new],
-            )
-            self._check(response.topics[0].partitions[0].error_code, "TxnOffsetCommit")
-
-        await self._persist("TxnOffsetCommit", attempt, writes=True)
-
-    async def _add_offsets(self) -> None:
-        request = ao.AddOffsetsToTxnRequest(
-            transactional_id=COPIER,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            group_id=self.job.group,
-        )
-
-        async def attempt() -> None:
-            response = await self._ask_coordinator(
-                CoordinatorType.TRANSACTION, request, ApiKey.ADD_OFFSETS_TO_TXN
-            )
-            self._check(response.error_code, "AddOffsetsToTxn")
-
-        await self._persist("AddOffsetsToTxn", attempt)
 
     async def _end(self, copy: Copy, *, commits: bool) -> None:
-        request = et.EndTxnRequest(
-            transactional_id=COPIER,
-            producer_id=self._producer_id,
-            producer_epoch=self._epoch,
-            committed=commits,
-        )
         if commits and not self.is_fenced:
             self.ledger.asks_for_commit(copy)
-
-        async def attempt() -> et.EndTxnResponse:
-            response: et.EndTxnResponse = await self._ask_coordinator(
-                CoordinatorType.TRANSACTION, request, ApiKey.END_TXN, at_most=END[self.job.is_new]
-            )
-            self._check(response.error_code, "EndTxn")
-            return response
-
-        response = await self._persist("EndTxn", attempt, writes=True)
+        identity = await self._persist("EndTxn", lambda: self._transactions.end(commits=commits), writes=True)
         self.ledger.acknowledged(copy, self._loop.time(), commits=commits)
         self._loop.note(f"{self.client.name} ends {copy}")
         if commits:
             self._position = Offset(copy.end)
-        if self.job.is_new:
-            self._set_identity(response.producer_id, response.producer_epoch)
+        self._transactions.has_ended(*identity)
 
     # Questions.
 
@@ -425,12 +280,12 @@ class CopyingProducer:
         )
         asked = of.OffsetFetchRequestGroup(group_id=self.job.group, topics=(topic,))
         request = of.OffsetFetchRequest(groups=(asked,), require_stable=require_stable)
-        coordinator = await self._coordinator(CoordinatorType.GROUP)
+        coordinator = await self._transactions.coordinator(CoordinatorType.GROUP)
         response = await self.client.ask(coordinator, request, ApiKey.OFFSET_FETCH, at_most=9)
         (group,) = response.groups
-        self._check(group.error_code, "OffsetFetch")
+        self._transactions.check(group.error_code, "OffsetFetch")
         (part,) = group.topics[0].partitions
-        self._check(part.error_code, "OffsetFetch")
+        self._transactions.check(part.error_code, "OffsetFetch")
         image = self._group_partition()
         if image is None or image.leader != coordinator:
             raise Moved
@@ -466,36 +321,6 @@ class CopyingProducer:
             assert not (was_fenced and writes), f"{self.client.name} was fenced, but {what} succeeded"
             return result
 
-    def _check(self, code: ErrorCode, what: str) -> None:
-        if code is ErrorCode.NONE:
-            return
-        if code in FENCED:
-            raise Refused(f"{what}: {code.name}")
-        assert code in NOT_NOW, f"{self.client.name}: {what} failed with {code!r}"
-        raise Again(code) if code is ErrorCode.CONCURRENT_TRANSACTIONS else Moved(code)
-
-    async def _ask_leader(
-        self, partition: TopicPartition, request: object, key: ApiKey, *, at_most: int = 99
-    ) -> Any:
-        leader = await self.client.leader(partition)
-        return await self.client.ask(leader, request, key, at_most=at_most)
-
-    async def _ask_coordinator(
-        self, kind: CoordinatorType, request: object, key: ApiKey, *, at_most: int = 99
-    ) -> Any:
-        return await self.client.ask(await self._coordinator(kind), request, key, at_most=at_most)
-
-    async def _coordinator(self, kind: CoordinatorType) -> int:
-        if kind not in self._coordinators:
-            name = self.job.group if kind is CoordinatorType.GROUP else COPIER
-            request = fc.FindCoordinatorRequest(key=name, key_type=kind, coordinator_keys=(name,))
-            response = await self.client.ask(self.client.any_broker(), request, ApiKey.FIND_COORDINATOR)
-            (found,) = response.coordinators
-            self._check(found.error_code, "FindCoordinator")
-            self._coordinators[kind] = found.node_id
-        return self._coordinators[kind]
-
     def forget(self) -> None:
         """Forgets all leaders and coordinators after an error."""
-        self._coordinators.clear()
-        self.client.leaders.clear()
+        self._transactions.forget()

@@ -13,7 +13,8 @@ from kcli.protocol.batches.batch import Record
 from simulation.actors.administrator import Topic
 from simulation.actors.client import BACKOFF_S, TROUBLE, Client, Moved, World
 from simulation.actors.consumer import CommittedConsumer
-from simulation.actors.copying_producer import CopyingProducer, CopyJob, Refused
+from simulation.actors.copying_producer import CopyingProducer, CopyJob
+from simulation.actors.transaction_client import Refused
 from simulation.checks.copies import CopyLedger
 
 COPIES = "copies"
