@@ -314,7 +314,7 @@ RULES: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     consumers_read_open_transactions: 112,
     aborted_transactions_are_not_listed: 112,
     forgets_members: 6,
-    forgets_classic_members: 22,
+    forgets_classic_members: 3,
     answers_before_the_commit: 3,
     assigns_before_the_release: 6,
     does_not_wait_for_the_release: 6,

@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.client.connection import Connection
+from kcli.client.coordinator import coordinators_in, find_request
 from kcli.client.records import fetch as records
 from kcli.client.records.fetch import FetchLimits
 from kcli.client.records.fetch_plan import FetchPosition, PlannedFetch
-from kcli.errors import ErrorCode, NetworkException, ProtocolError
+from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError
 from kcli.model.addresses import Address
+from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages import fetch as f
 from kcli.protocol.messages import list_offsets as lo
@@ -168,6 +170,16 @@ class Client:
             raise Moved
         offset: int = answer.offset
         return offset
+
+    async def coordinator(self, key: str, kind: CoordinatorType) -> int:
+        """Asks any broker for a coordinator. Raises Moved if there is no coordinator at the moment."""
+        request = find_request([key], kind)
+        response = await self.ask(self.any_broker(), request, ApiKey.FIND_COORDINATOR)
+        node = coordinators_in(response, [key], kind)[key]
+        if isinstance(node, KafkaError):
+            assert node.code in MOVING, f"{self.name}: FindCoordinator: {node.code!r}"
+            raise Moved(node.code)
+        return node.id
 
     def any_broker(self) -> int:
         return self.rng.choice(self.world.cluster.brokers).node_id

@@ -44,6 +44,7 @@ class ConsumerMember(Member):
         self, world: MemberWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
     ) -> None:
         super().__init__(world, name, group, topics, instance=instance)
+        self.member_id = ""
         self._epoch = 0
         self._uncertain: dict[int, int] = {}
         """The number of changes of the epoch that the coordinator may have made without an answer since the last
@@ -58,9 +59,31 @@ class ConsumerMember(Member):
         super()._stop_owning()
         self._asked_since_s = math.inf
 
-    def die(self) -> None:
-        super().die()
-        self._epoch = 0
+    def _forget_membership(self) -> None:
+        self.member_id, self._epoch = "", 0
+
+    async def _work(self, link: GroupLink) -> None:
+        self._stop_owning()
+        try:
+            if self.leaving:
+                await self._leave(link)
+                return
+            await link.find()
+            await self._join(link)
+            while not self.leaving:
+                await self._stay(link)
+        except (Again, NoCoordinator):
+            self._stop_owning()
+            await self.pause(0.0, BACKOFF_S)
+
+    async def _stay(self, link: GroupLink) -> None:
+        """Sends a heartbeat and uses the partitions. Without a coordinator, the member only reads."""
+        try:
+            await self._beat(link)
+            await self._use(link)
+        except NoCoordinator:
+            await self._read(link)
+            await self.pause(0.0, BACKOFF_S)
 
     def _check(self, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
@@ -68,7 +91,7 @@ class ConsumerMember(Member):
         if code in BEGIN_ANEW:
             self._epoch = 0
         elif code is ErrorCode.FENCED_INSTANCE_ID:
-            self.member_id, self._epoch = "", 0
+            self._forget_membership()
         else:
             assert code in NOT_NOW or code in ASK_AGAIN, f"{self.name}: {code!r}"
         raise Again
@@ -82,10 +105,6 @@ class ConsumerMember(Member):
             self.member_id, self._epoch = f"{self.name}-{self.rng.randrange(1 << 40):x}", 0
         self._tells_all = True
         await self._beat(link)
-
-    async def _poll(self, link: GroupLink) -> None:
-        await self._beat(link)
-        await self._use(link)
 
     def _heartbeat(self) -> ch.ConsumerGroupHeartbeatRequest:
         request = ch.ConsumerGroupHeartbeatRequest(
@@ -195,4 +214,4 @@ class ConsumerMember(Member):
                 return
             gone = BEGIN_ANEW | {ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID}
             assert response.error_code in gone, f"{self.name} may not leave: {response.error_code!r}"
-        self.member_id, self._epoch = "", 0
+        self._forget_membership()

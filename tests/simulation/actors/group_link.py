@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kcli.errors import ErrorCode
+from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import iter_batches
 from kcli.protocol.messages import consumer_group_describe as cd
 from kcli.protocol.messages import describe_groups as dg
 from kcli.protocol.messages import fetch as f
-from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
@@ -52,11 +52,13 @@ NOT_SERVED = frozenset(
 
 class NoCoordinator(Exception):
     """Raised if the request got no answer of a coordinator. A member keeps its partitions, and finds the coordinator
-    with the next request. `may_be_done` tells whether a coordinator may have carried out the request."""
+    with the next request. `may_be_done` tells whether a coordinator may have carried out the request. `response` is the
+    answer of a broker that is no coordinator, if there is one."""
 
-    def __init__(self, why: str, *, may_be_done: bool) -> None:
+    def __init__(self, why: str, *, may_be_done: bool, response: Any) -> None:
         super().__init__(why)
         self.may_be_done = may_be_done
+        self.response = response
 
 
 @dataclass(slots=True)
@@ -85,13 +87,8 @@ class GroupLink:
 
     async def ask(self, message: object, key: ApiKey, *, at_most: int = 99) -> Any:
         """Sends a request to the coordinator. Raises NoCoordinator if it gets no answer of a coordinator."""
-        self._check_losses()
-        if isinstance(message, fc.FindCoordinatorRequest):
-            return await self._find(message)
         if self._coordinator < 0:
-            await self._find(
-                fc.FindCoordinatorRequest(key=self._watch.group, coordinator_keys=(self._watch.group,))
-            )
+            await self.find()
         self.is_current = self._watch.is_served_by(self._coordinator)
         if isinstance(message, oc.OffsetCommitRequest):
             self._watch.commit_sent(_commits(message))
@@ -104,23 +101,25 @@ class GroupLink:
         code = _code_of(response)
         if code in NOT_SERVED:
             # A coordinator that loses its partition during a write answers NOT_COORDINATOR too.
-            self._give_up(f"{key.name}: {code.name}", may_be_done=code is ErrorCode.NOT_COORDINATOR)
+            self._give_up(
+                f"{key.name}: {code.name}",
+                may_be_done=code is ErrorCode.NOT_COORDINATOR,
+                response=response,
+            )
         return response
 
-    async def _find(self, request: fc.FindCoordinatorRequest) -> fc.FindCoordinatorResponse:
+    async def find(self) -> None:
+        """Looks up the coordinator. Raises NoCoordinator if no broker knows it at the moment."""
+        self._check_losses()
         self._coordinator = -1
-        broker = self._client.any_broker()
-        response: fc.FindCoordinatorResponse = await self._try(
-            broker, request, ApiKey.FIND_COORDINATOR, 99, ANSWER_TIMEOUT_S
-        )
-        (found,) = response.coordinators
-        if found.error_code is not ErrorCode.NONE:
-            assert found.error_code in MOVING, f"FindCoordinator: {found}"
-            self._give_up(f"FindCoordinator: {found.error_code.name}")
-        self._coordinator = found.node_id
-        return response
+        try:
+            self._coordinator = await self._client.coordinator(self._watch.group, CoordinatorType.GROUP)
+        except (Moved, *TROUBLE) as error:
+            self._give_up(f"FindCoordinator: {error!r}")
+        self._check_losses()
 
     async def _try(self, broker: int, message: object, key: ApiKey, at_most: int, timeout_s: float) -> Any:
+        self._check_losses()
         try:
             response = await self._client.ask(broker, message, key, at_most=at_most, timeout_s=timeout_s)
         except TROUBLE as error:
@@ -136,10 +135,10 @@ class GroupLink:
         if self._losses != self._world.watch.losses:
             raise ConnectionResetError("records were lost")
 
-    def _give_up(self, why: str, *, may_be_done: bool = False) -> None:
+    def _give_up(self, why: str, *, may_be_done: bool = False, response: Any = None) -> None:
         self._coordinator = -1
         self._client.note(why)
-        raise NoCoordinator(why, may_be_done=may_be_done)
+        raise NoCoordinator(why, may_be_done=may_be_done, response=response)
 
     def _take_offsets(self, response: of.OffsetFetchResponse) -> None:
         for group in response.groups:

@@ -1,39 +1,26 @@
-"""Members of a classic group in a simulation: they join, assign partitions, read, commit, leave, and die."""
+"""Members of a group in a simulation: they read, commit, sleep, leave and die. Each kind joins in its own way."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 
 from kcli.errors import ErrorCode
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.messages import fetch as f
-from kcli.protocol.messages import find_coordinator as fc
-from kcli.protocol.messages import heartbeat as h
-from kcli.protocol.messages import join_group as j
-from kcli.protocol.messages import leave_group as lg
 from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
-from kcli.protocol.messages import sync_group as s
-from kcli.protocol.records.consumer_protocol import (
-    ConsumerProtocolAssignment,
-    ConsumerProtocolSubscription,
-    TopicPartitions,
-    assigned_partitions,
-    encode_assignment,
-    encode_subscription,
-)
 from kcli.protocol.wire.api import ApiKey
 from simulation.actors.client import BACKOFF_S, COMPACTED, PASSING, TROUBLE
-from simulation.actors.group_link import REBALANCE_TIMEOUT_MS, GroupLink, MemberWorld, NoCoordinator
+from simulation.actors.group_link import REBALANCE_TIMEOUT_MS, GroupLink, MemberWorld
 
 SESSION_TIMEOUT_MS = 6_000
 # A coordinator remembers a member at least for this time, also if the clock of the coordinator is too fast.
 REMEMBERED_S = SESSION_TIMEOUT_MS / 1000 * 0.9
 # A coordinator waits at least for this time until a member has given up its partitions, also if its clock is too fast.
 GIVEN_UP_WITHIN_S = REBALANCE_TIMEOUT_MS / 1000 * 0.9
-PROTOCOL = "range"
 NEVER = float("-inf")
 # Errors after which the member tries again, because the coordinator has moved or is loading.
 NOT_NOW = PASSING | {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
@@ -42,11 +29,13 @@ REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATIO
 
 
 class Again(Exception):
-    """Raised if the member must find the coordinator and join again."""
+    """Raised if the member must join again."""
 
 
-class Member:
+class Member(ABC):
     """One consumer of a group. If `instance` is given, it is a static member (KIP-345)."""
+
+    member_id: str
 
     def __init__(
         self, world: MemberWorld, name: str, group: str, topics: dict[str, int], *, instance: str | None
@@ -63,9 +52,6 @@ class Member:
         self.asleep = False
         self._instance = instance
         self._topics = topics
-        self.member_id = ""
-        self._life = 0
-        """The life of the coordinator (`GroupWatch.coordinator_life`) in which it assigned the member id."""
         self._loaded_life = -1
         """The last life of the coordinator that has surely loaded the group."""
         self._heard_s = NEVER
@@ -104,7 +90,7 @@ class Member:
         if self.link is not None:
             self.link.close()
         self._stop_owning()
-        self.member_id = ""
+        self._forget_membership()
 
     def raise_failure(self) -> None:
         if self._task is not None and self._task.done() and not self._task.cancelled():
@@ -119,88 +105,18 @@ class Member:
         self.generation = -1
         self._heard_s = NEVER
 
+    @abstractmethod
     async def _work(self, link: GroupLink) -> None:
-        self._stop_owning()
-        try:
-            if self.leaving:
-                await self._leave(link)
-                return
-            await self._find(link)
-            await self._join(link)
-            while not self.leaving:
-                await self._stay(link)
-        except (Again, NoCoordinator):
-            self._stop_owning()
-            await self.pause(0.0, BACKOFF_S)
+        """Is a member until it must leave, or until it must begin again. It begins without partitions."""
 
-    # The steps of a membership.
+    @abstractmethod
+    def _forget_membership(self) -> None:
+        """Begins the next membership as a new member."""
 
-    async def _find(self, link: GroupLink) -> None:
-        request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))
-        response = await link.ask(request, ApiKey.FIND_COORDINATOR)
-        self._check(response.coordinators[0].error_code)
-
+    @abstractmethod
     def _check(self, code: ErrorCode) -> None:
         """Raises Again for an error that a correct coordinator may return. With any other error, the simulation
         fails."""
-        if code is ErrorCode.NONE:
-            return
-        # A new member id is stored only at the end of the rebalance. If a crash comes earlier, the old id is valid
-        # again.
-        restarted = self.world.group_watch.coordinator_life != self._life or not self._is_current
-        forgotten = code is ErrorCode.FENCED_INSTANCE_ID and (restarted or self.world.watch.losses)
-        if code is ErrorCode.UNKNOWN_MEMBER_ID or forgotten:
-            self.member_id = ""
-        else:
-            assert code in NOT_NOW or code in REJOIN, f"{self.name}: {code!r}"
-        raise Again
-
-    async def _join(self, link: GroupLink) -> None:
-        subscription = encode_subscription(ConsumerProtocolSubscription(topics=tuple(self._topics)))
-        request = j.JoinGroupRequest(
-            group_id=self.group,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-            member_id=self.member_id,
-            group_instance_id=self._instance,
-            protocol_type="consumer",
-            protocols=(j.JoinGroupRequestProtocol(name=PROTOCOL, metadata=subscription),),
-        )
-        life = (
-            self.world.group_watch.coordinator_life
-        )  # another coordinator may follow before the answer arrives
-        joined = await link.ask(request, ApiKey.JOIN_GROUP)
-        if joined.error_code is ErrorCode.MEMBER_ID_REQUIRED:
-            self.member_id = joined.member_id
-            raise Again
-        self._check(joined.error_code)
-        if joined.member_id != self.member_id:
-            # the present coordinator does not know an id that a former one has assigned
-            self.member_id, self._life = joined.member_id, life if self._is_current else -1
-        await self._sync(link, joined)
-
-    async def _sync(self, link: GroupLink, joined: j.JoinGroupResponse) -> None:
-        leads = joined.leader == self.member_id and not joined.skip_assignment
-        request = s.SyncGroupRequest(
-            group_id=self.group,
-            generation_id=joined.generation_id,
-            member_id=self.member_id,
-            group_instance_id=self._instance,
-            protocol_type="consumer",
-            protocol_name=PROTOCOL,
-            assignments=self._assign([each.member_id for each in joined.members]) if leads else (),
-        )
-        life = self.world.group_watch.coordinator_life
-        synced = await link.ask(request, ApiKey.SYNC_GROUP)
-        self._check(synced.error_code)
-        if self._is_current:
-            self._life = life  # the member id is stored now
-        self._notice_loaded(link)
-        partitions = assigned_partitions(synced.assignment)
-        self.world.group_watch.owns(self.group, joined.generation_id, self.identity, partitions)
-        positions = await self._committed(link, partitions)
-        self.generation, self.owned = joined.generation_id, positions
-        self.world.cluster.loop.note(f"{self.name} owns {len(partitions)} in {self.generation}")
 
     @property
     def identity(self) -> str:
@@ -209,20 +125,6 @@ class Member:
         A static member keeps this id when it returns with a new member id.
         """
         return self._instance or self.member_id
-
-    def _assign(self, members: list[str]) -> tuple[s.SyncGroupRequestAssignment, ...]:
-        everything = [(topic, index) for topic, count in self._topics.items() for index in range(count)]
-        assignments = []
-        for nth, member in enumerate(sorted(members)):
-            topics: dict[str, list[int]] = {}
-            for topic, index in everything[nth :: len(members)]:
-                topics.setdefault(topic, []).append(index)
-            parts = tuple(
-                TopicPartitions(topic=topic, partitions=tuple(each)) for topic, each in topics.items()
-            )
-            raw = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=parts))
-            assignments.append(s.SyncGroupRequestAssignment(member_id=member, assignment=raw))
-        return tuple(assignments)
 
     @property
     def _is_current(self) -> bool:
@@ -267,29 +169,6 @@ class Member:
         A protocol with fields for the member (KIP-848) adds these fields.
         """
         return group
-
-    async def _stay(self, link: GroupLink) -> None:
-        """Sends a heartbeat and uses the partitions. Without a coordinator, the member only reads."""
-        try:
-            await self._poll(link)
-        except NoCoordinator:
-            await self._read(link)
-            await self.pause(0.0, BACKOFF_S)
-
-    async def _poll(self, link: GroupLink) -> None:
-        request = h.HeartbeatRequest(
-            group_id=self.group,
-            generation_id=self.generation,
-            member_id=self.member_id,
-            group_instance_id=self._instance,
-        )
-        sent_s = self._now_s
-        response = await link.ask(request, ApiKey.HEARTBEAT)
-        self._take_heartbeat(link, response.error_code, sent_s)
-        if response.error_code is ErrorCode.REBALANCE_IN_PROGRESS and self.rng.random() < 0.7:
-            await self._commit(link)  # as real consumers do before they give up partitions
-        self._check(response.error_code)
-        await self._use(link)
 
     @property
     def _now_s(self) -> float:
@@ -396,19 +275,6 @@ class Member:
                 self._notice_loaded(link)
                 partition = TopicPartition(topic.name, answer.partition_index)
                 self.world.group_watch.commit_acknowledged(self.group, partition, self.owned[partition])
-
-    async def _leave(self, link: GroupLink) -> None:
-        if self.member_id and self._instance is None:
-            identity = lg.MemberIdentity(member_id=self.member_id)
-            request = lg.LeaveGroupRequest(group_id=self.group, members=(identity,))
-            response = await link.ask(request, ApiKey.LEAVE_GROUP)
-            assert response.error_code is ErrorCode.NONE or response.error_code in NOT_NOW, (
-                f"{self.name} may not leave: {response.error_code!r}"
-            )
-            if response.error_code is not ErrorCode.NONE:
-                await self.pause(0.0, BACKOFF_S)
-                return
-        self.member_id = ""
 
     async def pause(self, least_s: float, most_s: float) -> None:
         await asyncio.sleep(least_s + (most_s - least_s) * self.rng.random())

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from kcli.errors import ErrorCode
+from kcli.model.request_values import CoordinatorType
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import offset_commit as oc
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
@@ -37,7 +37,7 @@ class OffsetCommitter:
         while not self.is_done:
             try:
                 if self._coordinator < 0:
-                    await self._find()
+                    self._coordinator = await self.client.coordinator(self.group, CoordinatorType.GROUP)
                 ending = self.world.ending
                 if not ending:
                     await self._commit()
@@ -50,13 +50,6 @@ class OffsetCommitter:
                 self._coordinator = -1
                 await self.client.pause(BACKOFF_S, 2 * BACKOFF_S)
         self.client.close()
-
-    async def _find(self) -> None:
-        request = fc.FindCoordinatorRequest(key=self.group, coordinator_keys=(self.group,))
-        response = await self.client.ask(self.client.any_broker(), request, ApiKey.FIND_COORDINATOR)
-        (found,) = response.coordinators
-        self._check(found.error_code)
-        self._coordinator = found.node_id
 
     async def _commit(self) -> None:
         # A commit without an answer may still arrive later, so each value is sent once.

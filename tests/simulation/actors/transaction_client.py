@@ -20,7 +20,6 @@ from kcli.protocol.batches.batch import Record, encode_batch, read_header
 from kcli.protocol.messages import add_offsets_to_txn as ao
 from kcli.protocol.messages import add_partitions_to_txn as ap
 from kcli.protocol.messages import end_txn as et
-from kcli.protocol.messages import find_coordinator as fc
 from kcli.protocol.messages import init_producer_id as ip
 from kcli.protocol.messages import txn_offset_commit as to
 from kcli.protocol.wire.api import ApiKey
@@ -225,11 +224,7 @@ class TransactionClient:
     async def coordinator(self, kind: CoordinatorType) -> int:
         if kind not in self._coordinators:
             name = self._group if kind is CoordinatorType.GROUP else self._transactional_id
-            request = fc.FindCoordinatorRequest(key=name, key_type=kind, coordinator_keys=(name,))
-            response = await self.client.ask(self.client.any_broker(), request, ApiKey.FIND_COORDINATOR)
-            (answer,) = response.coordinators
-            self.check(answer.error_code, "FindCoordinator")
-            self._coordinators[kind] = answer.node_id
+            self._coordinators[kind] = await self.client.coordinator(name, kind)
         return self._coordinators[kind]
 
     def check(self, code: ErrorCode, what: str) -> None:

@@ -20,6 +20,7 @@ from kcli.protocol.messages import consumer_group_describe as cd
 from kcli.protocol.messages import describe_groups as dg
 from kcli.protocol.messages import offset_fetch as of
 from kcli.protocol.wire.api import ApiKey
+from simulation.actors.classic_member import ClassicMember
 from simulation.actors.client import World, eventually
 from simulation.actors.consumer_member import QUICK_SESSIONS, ConsumerMember
 from simulation.actors.group_link import GroupLink, MemberWorld, NoCoordinator
@@ -93,7 +94,7 @@ class GroupPart:
             is_classic = self.settings.protocol == CLASSIC or (
                 self.settings.protocol == BOTH_PROTOCOLS and nth % 2 == 0
             )
-            kind = Member if is_classic else ConsumerMember
+            kind = ClassicMember if is_classic else ConsumerMember
             instance = f"instance-{nth}" if is_static else None
             self.members.append(kind(self.world, f"member-{nth}", GROUP, self._topics, instance=instance))
         self.watch.members += self.members
