@@ -31,9 +31,9 @@ How to add a page
 
    - `Read`: GET. The handler gets a `Call` and returns a value that becomes JSON: dataclasses (objects with
      the names of their fields), dicts, lists, texts, numbers. `call.admin` is the admin client of the user.
-     `call.kept(key, load)` keeps an answer for some seconds and knows its age. `call.part`, `call.query` and
+     `call.cached(key, load)` keeps an answer for some seconds and knows its age. `call.part`, `call.query` and
      `call.integer` read the URL.
-   - A list: `call.listing().rows(kept.value, text=…, columns=…)` searches, sorts and cuts the rows, and returns
+   - A list: `call.listing().rows(answer.value, text=…, columns=…)` searches, sorts and cuts the rows, and returns
      `Rows`. The URL has the parameters `search, sort, order (asc or desc), offset, limit`. The page gets
      `{total, rows}`.
    - Each answer also has `as_of`, `age_ms`, `stale` and `unreachable` (`Call.dated`). The page shows the age of each

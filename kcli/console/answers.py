@@ -58,7 +58,7 @@ def json_response(content: object, status: HTTPStatus = HTTPStatus.OK) -> Respon
 def as_json(value: object) -> object:
     """Converts a value for JSON: a dataclass becomes an object with the names of its fields."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return {attribute.name: getattr(value, attribute.name) for attribute in dataclasses.fields(value)}
     match value:
         case KafkaError():
             return {"error": value.code.name, "message": value.message}
@@ -77,7 +77,7 @@ def as_json(value: object) -> object:
 
 def whole_sum(values: Sequence[int | None]) -> int | None:
     """The sum of values, or None if one of them is unknown."""
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None
 
 

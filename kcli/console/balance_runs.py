@@ -103,7 +103,7 @@ class BalanceRuns:
         cluster: str,
         run: Run,
         client: AdminClient,
-        found: ClusterState,
+        state: ClusterState,
         changes: Mapping[TopicPartition, tuple[int, ...]],
         *,
         leaving: frozenset[int],
@@ -112,7 +112,7 @@ class BalanceRuns:
         """Starts a run with its own client. The run closes this client at its end. Raises ReassignError if a run is in
         progress."""
         self.check_idle(cluster)
-        execution = Execution(client, run, found, leaving=leaving, rate=rate)
+        execution = Execution(client, run, state, leaving=leaving, rate=rate)
         self._runs[cluster] = run
         run.task = asyncio.create_task(_carry_out(run, client, execution, changes), name=f"balance {cluster}")
 
@@ -158,14 +158,14 @@ async def _carry_out(
         run.ended(failure)
 
 
-def undo_file(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+def undo_file(state: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Returns the reassignment file that moves the partitions back."""
-    return assignment_json(replicas_before(found, changes))
+    return assignment_json(replicas_before(state, changes))
 
 
 def replicas_before(
-    found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]
+    state: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Returns the present replicas of the partitions that a plan changes."""
-    before = found.assignment
+    before = state.assignment
     return {partition: before[partition] for partition in changes}

@@ -114,7 +114,9 @@ class Cache:
     def sweep(self) -> None:
         """Forgets values that are too old to be used."""
         now = self._now()
-        for key in [key for key, each in self._entries.items() if now - each.loaded_at > each.kept_seconds]:
+        for key in [
+            key for key, entry in self._entries.items() if now - entry.loaded_at > entry.kept_seconds
+        ]:
             del self._entries[key]
 
     def close(self) -> None:

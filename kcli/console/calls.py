@@ -87,7 +87,7 @@ class Call:
             limit=self.integer("limit", ROWS_DEFAULT, least=1, most=ROWS_MAX),
         )
 
-    async def kept(
+    async def cached(
         self,
         key: Hashable,
         load: Callable[[], Awaitable[T]],
@@ -102,21 +102,21 @@ class Call:
             seconds, older_seconds = min(seconds, FRESH_SECONDS), 0.0
         return self.uses(await self.connection.cache.get(key, seconds, load, older_seconds=older_seconds))
 
-    def uses(self, found: Aged[T]) -> Aged[T]:
+    def uses(self, answer: Aged[T]) -> Aged[T]:
         """Notes that the answer to the page contains a value of the cache, whose age the page shows."""
-        self.age_ms = max(self.age_ms, found.age_ms)
-        self.is_stale = self.is_stale or found.is_stale
-        return found
+        self.age_ms = max(self.age_ms, answer.age_ms)
+        self.is_stale = self.is_stale or answer.is_stale
+        return answer
 
     def dated(self, content: object) -> object:
         """Adds to the answer for a page: the time and the age of its oldest value, and the servers that do not answer.
 
         `stale` is True if the oldest value is older than it should be.
         """
-        found = as_json(content) if dataclasses.is_dataclass(content) else content
-        if not isinstance(found, dict):
-            return found
-        return found | {
+        answer = as_json(content) if dataclasses.is_dataclass(content) else content
+        if not isinstance(answer, dict):
+            return answer
+        return answer | {
             "as_of": self.clock.now_ms() - self.age_ms,
             "age_ms": self.age_ms,
             "stale": self.is_stale or self.connection.contact.is_lost,
@@ -149,10 +149,10 @@ class Action(Call):
 
     def text(self, name: str, default: str | None = None) -> str:
         """A field of the body that is a text. Raises HttpError if the field is missing, or is not a text."""
-        found = self.body.get(name, default)
-        if not isinstance(found, str):
+        value = self.body.get(name, default)
+        if not isinstance(value, str):
             raise bad_request(f"{name}: expected a text")
-        return found
+        return value
 
     def number(self, name: str, default: int | None = None, *, least: int = 0, most: int = 2**63 - 1) -> int:
         """A field of the body that is a number. Raises HttpError if the field is missing, or is not a number in this
@@ -161,26 +161,26 @@ class Action(Call):
 
     def flag(self, name: str) -> bool:
         """A field of the body that is a boolean. A missing field is false."""
-        found = self.body.get(name, False)
-        if not isinstance(found, bool):
+        value = self.body.get(name, False)
+        if not isinstance(value, bool):
             raise bad_request(f"{name}: expected true or false")
-        return found
+        return value
 
     def texts(self, name: str) -> Sequence[str]:
         """A field of the body that is a list of texts. A missing field is an empty list."""
-        found = self.body.get(name, [])
-        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        values = self.body.get(name, [])
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise bad_request(f"{name}: expected a list of texts")
-        return found
+        return values
 
     def settings_of(self, name: str) -> dict[str, str | None]:
         """A field of the body that is an object whose values are texts or null. A missing field is an empty object."""
-        found = self.body.get(name, {})
-        if not isinstance(found, dict) or not all(
-            each is None or isinstance(each, str) for each in found.values()
+        settings = self.body.get(name, {})
+        if not isinstance(settings, dict) or not all(
+            value is None or isinstance(value, str) for value in settings.values()
         ):
             raise bad_request(f"{name}: expected an object of texts")
-        return found
+        return settings
 
 
 def bad_request(message: str) -> HttpError:

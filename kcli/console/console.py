@@ -111,7 +111,7 @@ class Console:
         api = f"{base}/api"
         routes = SessionPages(self._settings, self._visitors, self._audit).routes(api)
         for page in PAGES:
-            routes += [self._page_handlers.route(each, f"{api}/clusters/{{cluster}}") for each in page]
+            routes += [self._page_handlers.route(handler, f"{api}/clusters/{{cluster}}") for handler in page]
         routes.append(get(f"{base}/", self._index))
         routes.append(get(f"{base}/static/{{path:.+}}", self._static))
         if base:
@@ -156,7 +156,7 @@ class Console:
 
 def _rules_by_name(settings: ConsoleSettings) -> dict[str, LoginRules]:
     local = is_loopback(settings.host)
-    rules = {each.name: LoginRules(each, is_loopback=local) for each in settings.clusters}
+    rules = {cluster.name: LoginRules(cluster, is_loopback=local) for cluster in settings.clusters}
     if len(rules) < len(settings.clusters):
         raise ClientConfigError("two clusters have the same name")
     return rules

@@ -69,7 +69,7 @@ class Silence:
     servers: tuple[SilentServer, ...]
 
     def __str__(self) -> str:
-        names = ", ".join(f"{each.name} ({each.reason})" for each in self.servers)
+        names = ", ".join(f"{server.name} ({server.reason})" for server in self.servers)
         verb = "does" if len(self.servers) == 1 else "do"
         whole = "no server of the cluster answers: " if self.is_whole else ""
         return f"{whole}{names} {verb} not answer since {self.for_ms / 1000:.0f} s"
@@ -106,7 +106,7 @@ class Contact:
             )
 
         self._pool = Pool(connect, request_timeout_s=NO_ANSWER_SECONDS)
-        self._servers = {each: _Server() for each in config.servers}
+        self._servers = {address: _Server() for address in config.servers}
         self._used_at = 0.0
         self._turn = 0
         self._is_closed = False
@@ -121,22 +121,22 @@ class Contact:
     def silence(self) -> Silence | None:
         """The servers that do not answer now, or None."""
         silent = [
-            SilentServer(_name(address, each), self._ms_since(each.silent_since), each.reason)
-            for address, each in self._servers.items()
-            if each.silent_since is not None
+            SilentServer(_name(address, server), self._ms_since(server.silent_since), server.reason)
+            for address, server in self._servers.items()
+            if server.silent_since is not None
         ]
         if not silent:
             return None
         # The time since the last answer of any server: the cluster was alive until then.
         is_whole = len(silent) == len(self._servers)
-        times = [each.for_ms for each in silent]
+        times = [server.for_ms for server in silent]
         return Silence(is_whole, min(times) if is_whole else max(times), tuple(silent))
 
     @property
     def is_lost(self) -> bool:
         """Whether no server of the cluster answers."""
-        found = self.silence()
-        return found is not None and found.is_whole
+        silence = self.silence()
+        return silence is not None and silence.is_whole
 
     async def guarded(self, work: Awaitable[T], *, patience_seconds: float = PATIENCE_SECONDS) -> T:
         """Waits for an answer of the cluster. Raises NoAnswer as soon as no server answers. If only some servers are
@@ -147,9 +147,9 @@ class Contact:
         try:
             while not task.done():
                 await asyncio.wait((task,), timeout=CHECK_SECONDS)
-                found = None if task.done() else self.silence()
-                if found is not None and (found.is_whole or self._now() - began > patience_seconds):
-                    raise NoAnswer(found)
+                silence = None if task.done() else self.silence()
+                if silence is not None and (silence.is_whole or self._now() - began > patience_seconds):
+                    raise NoAnswer(silence)
             return await task
         finally:
             task.cancel()
@@ -172,20 +172,22 @@ class Contact:
         finally:
             self._pool.close()
             # Without probes, nothing is known about a server.
-            for each in self._servers.values():
-                each.answered_at = each.silent_since = None
+            for server in self._servers.values():
+                server.answered_at = server.silent_since = None
 
     async def _round(self) -> None:
-        addresses = [address for address, each in self._servers.items() if each.rests_until <= self._now()]
+        addresses = [
+            address for address, server in self._servers.items() if server.rests_until <= self._now()
+        ]
         if not addresses:
             return
         first = self._turn % len(addresses)
         self._turn += SERVERS_MAX
         chosen = (addresses[first:] + addresses[:first])[:SERVERS_MAX]
-        found = await asyncio.gather(*map(self._probe, chosen))
-        answer = next((each for each in found if each is not None and each.brokers), None)
+        replies = await asyncio.gather(*map(self._probe, chosen))
+        answer = next((reply for reply in replies if reply is not None and reply.brokers), None)
         if answer is not None:
-            self._learn({Address(each.host, each.port): each.node_id for each in answer.brokers})
+            self._learn({Address(broker.host, broker.port): broker.node_id for broker in answer.brokers})
         elif self.is_lost:
             # The cluster may come back at other addresses, which only the servers of the settings know.
             for address in self._config.servers:

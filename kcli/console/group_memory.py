@@ -78,7 +78,7 @@ class GroupMemory:
             # A sum without a partition would look as if the group had caught up, so it leaves a gap in the graph.
             watched.points.append(LagPoint(int(time.time() * 1000), None, None, {}))
             return
-        largest = sorted(lag.topics.items(), key=lambda each: (-each[1].lag, each[0]))[:TOPICS_MAX]
+        largest = sorted(lag.topics.items(), key=lambda item: (-item[1].lag, item[0]))[:TOPICS_MAX]
         topics = {topic: sums.lag for topic, sums in largest}
         watched.points.append(LagPoint(int(time.time() * 1000), lag.lag, lag.lag_seconds, topics))
 

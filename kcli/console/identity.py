@@ -58,10 +58,10 @@ class Identity:
 
     def config(self) -> ClientConfig:
         """The settings of an admin client. Raises ClientConfigError."""
-        found = client_config(self.properties, client_id=CLIENT_ID)
-        longest = min(found.default_api_timeout_ms, CALL_MAX_MS)
-        request = min(found.request_timeout_ms, longest)
-        return replace(found, default_api_timeout_ms=longest, request_timeout_ms=request)
+        config = client_config(self.properties, client_id=CLIENT_ID)
+        longest = min(config.default_api_timeout_ms, CALL_MAX_MS)
+        request = min(config.request_timeout_ms, longest)
+        return replace(config, default_api_timeout_ms=longest, request_timeout_ms=request)
 
 
 class LoginRules:
@@ -131,8 +131,8 @@ def is_loopback(host: str) -> bool:
 
 def _typed_mechanism(mechanism: str | None) -> str:
     """The mechanism that the login page offers first."""
-    found = trim(mechanism or "")
-    return found if found in READ_MECHANISMS else READ_MECHANISMS[0]
+    name = trim(mechanism or "")
+    return name if name in READ_MECHANISMS else READ_MECHANISMS[0]
 
 
 def _quoted(text: str) -> str:
@@ -141,5 +141,8 @@ def _quoted(text: str) -> str:
     The number always has three digits, so a digit that follows is not read as a part of the number.
     """
     return "".join(
-        f"\\{ord(each):03o}" if each in '"\\' or each < " " or each == "\x7f" else each for each in text
+        f"\\{ord(character):03o}"
+        if character in '"\\' or character < " " or character == "\x7f"
+        else character
+        for character in text
     )

@@ -32,7 +32,7 @@ class Listing:
 
     def rows(
         self,
-        found: Iterable[T],
+        items: Iterable[T],
         *,
         text: Callable[[T], str],
         columns: Mapping[str, SortKey[T]],
@@ -44,7 +44,7 @@ class Listing:
         and lower case count as equal. `columns` has the sort key of each column, and the first column is the default.
         Rows with the key None come last. `show` converts the rows that are sent.
         """
-        matching = self.matching(found, text)
+        matching = self.matching(items, text)
         ordered = self._sorted(matching, columns)
         part = ordered[self.offset : self.offset + self.limit]
         return Rows(total=len(ordered), rows=[show(row) for row in part])

@@ -185,7 +185,9 @@ class PageHandlers:
         call = self._call(request)
         async with call.connection.stream():
             file = await route.handler(call)
-            name = "".join(each if each.isalnum() or each in "-_." else "_" for each in file.name)
+            name = "".join(
+                character if character.isalnum() or character in "-_." else "_" for character in file.name
+            )
             headers = {"Content-Disposition": f'attachment; filename="{name}"'}
             async with Stream(request, file.content_type, headers) as stream:
                 async for part in file.parts:

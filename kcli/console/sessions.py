@@ -105,7 +105,7 @@ class Sessions:
 
     async def _keep(self, session: Session) -> None:
         while len(self._sessions) >= SESSIONS_MAX:
-            await self.end(min(self._sessions.values(), key=lambda each: each.used_at))
+            await self.end(min(self._sessions.values(), key=lambda session: session.used_at))
         self._sessions[session.id] = session
 
     def _made(self, nonce: str) -> Session:
@@ -125,7 +125,7 @@ class Sessions:
 
     async def sweep(self) -> None:
         """Ends expired sessions, and forgets old answers of the other sessions."""
-        for session in [each for each in self._sessions.values() if self._is_over(each)]:
+        for session in [session for session in self._sessions.values() if self._is_over(session)]:
             await self.end(session)
         for session in self._sessions.values():
             for connection in session.connections.values():

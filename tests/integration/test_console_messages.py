@@ -13,7 +13,7 @@ from kcli.console.messages import scan
 from kcli.console.messages.decoding import Decoder
 from kcli.console.messages.fetching import TopicFetcher, UnknownTopic
 from kcli.console.messages.filters.record_filter import RecordFilter
-from kcli.console.messages.matching import Wanted
+from kcli.console.messages.matching import Selection
 from kcli.console.messages.positions import Origin, Start, UnknownPartition
 from kcli.console.messages.rows import Decoders
 from kcli.console.messages.scan import Scan, ScanRequest
@@ -36,10 +36,10 @@ async def scanned(
 ) -> tuple[list[dict], dict]:
     """The rows of a scan, and the data of its last event."""
     workers = Workers()
-    wanted = Wanted(
+    selection = Selection(
         decoders=DECODERS, record_filter=None if text is None else RecordFilter(text), limit=limit
     )
-    request = ScanRequest(start=start, wanted=wanted, **more)
+    request = ScanRequest(start=start, selection=selection, **more)
     fetcher = TopicFetcher(client, "t", read_committed=read_committed)
     events = [event async for event in Scan(fetcher, request, workers).events()]
     await workers.close()
@@ -201,9 +201,9 @@ def test_a_tail_shows_new_records_and_reports_what_it_left_out(tmp_path: Path) -
             await create(client, "t", 2)
             await produce(client, "t", [record(0)])
             workers = Workers()
-            wanted = Wanted(decoders=DECODERS, limit=50)
+            selection = Selection(decoders=DECODERS, limit=50)
             async with AdminClient(client.config) as own:
-                events = Tail(TopicFetcher(own, "t"), wanted, workers).events()
+                events = Tail(TopicFetcher(own, "t"), selection, workers).events()
                 first = await anext(events)
                 assert first.name == "progress" and data_of(first)["records"] == 0
                 await produce(client, "t", [record(1)])

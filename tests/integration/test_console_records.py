@@ -13,7 +13,7 @@ from kcli.console.messages.analysis import Analysis
 from kcli.console.messages.decoding import Decoder
 from kcli.console.messages.fetching import TopicFetcher, UnknownTopic
 from kcli.console.messages.filters.record_filter import RecordFilter
-from kcli.console.messages.matching import Wanted
+from kcli.console.messages.matching import Selection
 from kcli.console.messages.positions import Origin, Start
 from kcli.console.messages.record import ReadRecord
 from kcli.console.messages.rows import Decoders
@@ -91,9 +91,9 @@ def test_a_download_has_the_matching_records_as_lines(tmp_path: Path) -> None:
             for partition in range(2):
                 await produce(client, "t", [record(n, value=b"\xff%d" % n) for n in range(100)], partition)
             decoders = Decoders(Decoder(), Decoder())
-            wanted = Wanted(decoders=decoders, record_filter=RecordFilter("offset >= 60"), limit=60)
+            selection = Selection(decoders=decoders, record_filter=RecordFilter("offset >= 60"), limit=60)
             workers = Workers()
-            download = Download(TopicFetcher(client, "t"), EARLIEST, wanted, workers)
+            download = Download(TopicFetcher(client, "t"), EARLIEST, selection, workers)
             content = b"".join([piece async for piece in download.pieces()])
             await workers.close()
             lines = [json.loads(line) for line in content.splitlines()]

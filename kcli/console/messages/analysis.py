@@ -96,17 +96,17 @@ def _hashes(buffer: bytes, spans: Spans) -> Hashes:
     digest = xxhash.xxh3_64_intdigest
     view = memoryview(buffer)
     starts, lengths = spans.starts.tolist(), spans.lengths.tolist()
-    found = [
+    digests = [
         digest(view[start : start + length])
         for start, length in zip(starts, lengths, strict=True)
         if length >= 0
     ]
-    return np.array(found, np.uint64)
+    return np.array(digests, np.uint64)
 
 
 def _sizes(sizes: SizeDistribution) -> dict[str, Json]:
-    found: dict[str, Json] = {name: sizes.percentile(share) for name, share in SHARES.items()}
-    return found | {
+    figures: dict[str, Json] = {name: sizes.percentile(share) for name, share in SHARES.items()}
+    return figures | {
         "total": sizes.total_bytes,
         "max": sizes.largest,
         "mean": round(sizes.total_bytes / sizes.count) if sizes.count else 0,
@@ -172,7 +172,7 @@ class Analysis:
         }
 
     def _result(self, lanes: Lanes) -> dict[str, Json]:
-        errors: dict[str, Json] = {str(each): error.message for each, error in lanes.errors.items()}
+        errors: dict[str, Json] = {str(partition): error.message for partition, error in lanes.errors.items()}
         return {
             "is_complete": not self._stop,
             "figures": self._figures.as_json(),

@@ -19,8 +19,8 @@ def without_endless_arrays(schema: AvroSchema) -> AvroSchema:
     parts = list(_parts(schema, 0))
     empty = {"null"}
     # A record is empty if all its fields are empty. So each round may find more empty types.
-    while found := {name for part in parts if (name := _name(part)) not in empty and _is_empty(part, empty)}:
-        empty |= found
+    while names := {name for part in parts if (name := _name(part)) not in empty and _is_empty(part, empty)}:
+        empty |= names
     for part in parts:
         if isinstance(part, dict) and "items" in part and _is_empty(part["items"], empty):
             raise FormatError(
@@ -39,11 +39,11 @@ def _parts(schema: AvroSchema, depth: int) -> Iterator[AvroSchema]:
         inner = schema
     elif isinstance(schema, dict):
         inner = [schema[name] for name in ("items", "values") if name in schema]
-        inner += [each["type"] for each in schema.get("fields", ())]
+        inner += [field["type"] for field in schema.get("fields", ())]
         if not isinstance(schema.get("type", ""), str):
             inner.append(schema["type"])
-    for each in inner:
-        yield from _parts(each, depth + 1)
+    for part in inner:
+        yield from _parts(part, depth + 1)
 
 
 def _name(schema: AvroSchema) -> str:
@@ -59,7 +59,7 @@ def _is_empty(schema: AvroSchema, empty: set[str]) -> bool:
         return False  # the bytes of a union begin with the number of its branch
     kind = schema.get("type")
     if kind in ("record", "error"):
-        return all(_is_empty(each["type"], empty) for each in schema.get("fields", ()))
+        return all(_is_empty(field["type"], empty) for field in schema.get("fields", ()))
     if kind == "fixed":
         return schema.get("size") == 0
     return False if kind is None or kind in ("array", "map", "enum") else _is_empty(kind, empty)

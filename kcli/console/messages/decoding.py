@@ -63,13 +63,13 @@ class Shown:
 
     def as_json(self) -> dict[str, str | int | bool | None]:
         """The fields for a page. A field with its usual value is left out."""
-        found: dict[str, str | int | bool | None] = {"format": self.format, "size": self.size_bytes}
-        found |= {"text": self.text} if self.text else {}
-        found |= {"cut": True} if self.is_cut else {}
-        found |= {"valid": False} if not self.is_valid_text else {}
-        found |= {"schema_id": self.schema_id} if self.schema_id is not None else {}
-        found |= {"error": self.error} if self.error else {}
-        return found
+        document: dict[str, str | int | bool | None] = {"format": self.format, "size": self.size_bytes}
+        document |= {"text": self.text} if self.text else {}
+        document |= {"cut": True} if self.is_cut else {}
+        document |= {"valid": False} if not self.is_valid_text else {}
+        document |= {"schema_id": self.schema_id} if self.schema_id is not None else {}
+        document |= {"error": self.error} if self.error else {}
+        return document
 
 
 NULL = Shown(format="null")
@@ -78,13 +78,13 @@ NULL = Shown(format="null")
 class Decoder:
     """Shows bytes in one format. Several threads use a decoder, so a decoder has no state."""
 
-    def __init__(self, wanted: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
-        self._wanted, self._schemas = wanted, schemas
+    def __init__(self, format_: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
+        self._format, self._schemas = format_, schemas
 
     @property
     def may_wait(self) -> bool:
         """Whether the thread may have to wait until the registry sends a schema."""
-        return self._schemas is not None and self._wanted in (Format.AUTO, Format.SCHEMA)
+        return self._schemas is not None and self._format in (Format.AUTO, Format.SCHEMA)
 
     def preview(self, raw: bytes | None) -> Shown:
         """The bytes for a list, cut to PREVIEW_BYTES."""
@@ -106,9 +106,9 @@ class Decoder:
     def _shown(self, raw: bytes | None, limit: int, *, is_pretty: bool) -> Shown:
         if raw is None:
             return NULL
-        if not raw and self._wanted is not Format.HEX:
+        if not raw and self._format is not Format.HEX:
             return Shown(format="empty", size_bytes=0)
-        match self._wanted:
+        match self._format:
             case Format.HEX:
                 return shown_as_hex(raw, limit, is_dump=is_pretty)
             case Format.TEXT:
@@ -122,9 +122,9 @@ class Decoder:
 
     def _shown_as_found(self, raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
         if self._has_schema(raw):
-            found = self._shown_by_schema(raw, limit, is_pretty=is_pretty)
-            if found.error is None:
-                return found
+            from_schema = self._shown_by_schema(raw, limit, is_pretty=is_pretty)
+            if from_schema.error is None:
+                return from_schema
         if raw[:64].lstrip()[:1] in (b"{", b"[") and len(raw) <= PARSE_BYTES:
             shown = _shown_as_json(raw, limit, is_pretty=is_pretty)
             if shown.error is None:
@@ -159,12 +159,12 @@ class Decoder:
             codec, value = self._by_schema(raw)
             text, is_cut = cut(json_pieces(value, is_pretty=is_pretty), limit)
         except (FormatError, ValueError, RecursionError) as error:
-            found = shown_as_hex(raw, limit, is_dump=is_pretty)
+            shown = shown_as_hex(raw, limit, is_dump=is_pretty)
             return Shown(
-                format=found.format,
-                text=found.text,
+                format=shown.format,
+                text=shown.text,
                 size_bytes=len(raw),
-                is_cut=found.is_cut,
+                is_cut=shown.is_cut,
                 error=str(error),
             )
         return Shown(
@@ -249,7 +249,7 @@ def shown_as_hex(raw: bytes, limit: int, *, is_dump: bool) -> Shown:
 
 def _hex_line(raw: bytes, at: int) -> str:
     line = raw[at : at + HEX_LINE_BYTES]
-    characters = "".join(chr(each) if 0x20 <= each < 0x7F else "." for each in line)
+    characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in line)
     return f"{at:08x}  {line.hex(' '):<47}  {characters}"
 
 
@@ -262,20 +262,20 @@ MAX_INDENT = 100
 def cut(pieces: Iterable[str], limit: int) -> tuple[str, bool]:
     """The first `limit` characters of a text, and whether the text has more. Does not take pieces after the limit,
     because an indented text may have 200 times the size of its value."""
-    found: list[str] = []
+    characters: list[str] = []
     length = 0
     for piece in pieces:
-        found.append(piece)
+        characters.append(piece)
         length += len(piece)
         if length > limit:
-            return "".join(found)[:limit], True
-    return "".join(found), False
+            return "".join(characters)[:limit], True
+    return "".join(characters), False
 
 
 def indented(text: str) -> Iterator[str]:
     """Indents valid JSON, and yields it in pieces. Names, numbers and texts stay as they are, so that no digit and no
     repeated name is lost."""
-    return _with_lines(found.group() for found in _JSON_TOKEN.finditer(text))
+    return _with_lines(match.group() for match in _JSON_TOKEN.finditer(text))
 
 
 def _with_lines(tokens: Iterable[str]) -> Iterator[str]:
@@ -348,18 +348,18 @@ def plain(value: Value) -> Tree:
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, dict):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): plain(child) for name, child in value.items()}
     if isinstance(value, list):
         return _plain_list(value)
     if isinstance(value, tuple):
-        return [plain(each) for each in value]
+        return [plain(child) for child in value]
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     return value if hasattr(value, "is_finite") else str(value)
 
 
 def _plain_list(values: list[Value]) -> Tree:
-    if values and all(isinstance(each, tuple) and len(each) == 2 for each in values):
-        return {str(each[0]): plain(each[1]) for each in values if isinstance(each, tuple)}
+    if values and all(isinstance(value, tuple) and len(value) == 2 for value in values):
+        return {str(value[0]): plain(value[1]) for value in values if isinstance(value, tuple)}
     # A call for each scalar would take microseconds in a deep tree, because each may need a new piece of the stack.
-    return [each if isinstance(each, (int, float, str)) else plain(each) for each in values]
+    return [value if isinstance(value, (int, float, str)) else plain(value) for value in values]

@@ -55,12 +55,12 @@ class UnknownTopic(UnknownTopicOrPartitionException):
 async def visible_topic(client: AdminClient, topic: str) -> MetadataResponseTopic:
     """Returns the metadata of a topic. Raises UnknownTopic, or another KafkaError of the topic."""
     response = await client.metadata([topic])
-    found = next((each for each in response.topics if each.name == topic), None)
-    if found is None or found.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    metadata = next((candidate for candidate in response.topics if candidate.name == topic), None)
+    if metadata is None or metadata.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise UnknownTopic(f"topic {topic} does not exist, or you may not see it")
-    if found.error_code is not ErrorCode.NONE:
-        raise error_for(found.error_code, f"topic {topic}: {found.error_code.name}")
-    return found
+    if metadata.error_code is not ErrorCode.NONE:
+        raise error_for(metadata.error_code, f"topic {topic}: {metadata.error_code.name}")
+    return metadata
 
 
 def records_of(client: AdminClient) -> Records:
@@ -81,41 +81,44 @@ class TopicFetcher:
 
     async def open(self) -> list[int]:
         """Looks up the topic, and returns the numbers of its partitions. Raises the KafkaError of the topic."""
-        found = await self._client.call("metadata", lambda: visible_topic(self._client, self.topic))
-        return sorted(each.partition_index for each in found.partitions)
+        topic = await self._client.call("metadata", lambda: visible_topic(self._client, self.topic))
+        return sorted(partition.partition_index for partition in topic.partitions)
 
     async def bounds(self, partitions: Iterable[int]) -> tuple[dict[int, Bounds], dict[int, KafkaError]]:
         """Returns the bounds of each partition, and the errors of partitions that cannot be read now."""
-        wanted = [TopicPartition(self.topic, each) for each in partitions]
-        starts, ends = await asyncio.gather(self._offsets(wanted, EARLIEST), self._offsets(wanted, LATEST))
-        found: dict[int, Bounds] = {}
+        places = [TopicPartition(self.topic, partition) for partition in partitions]
+        starts, ends = await asyncio.gather(self._offsets(places, EARLIEST), self._offsets(places, LATEST))
+        bounds: dict[int, Bounds] = {}
         errors: dict[int, KafkaError] = {}
-        for part in wanted:
+        for part in places:
             start, end = starts[part], ends[part]
             if isinstance(start, KafkaError) or isinstance(end, KafkaError):
                 errors[part.partition] = start if isinstance(start, KafkaError) else end  # type: ignore[assignment]
             else:
-                found[part.partition] = Bounds(start, end)
-        return found, errors
+                bounds[part.partition] = Bounds(start, end)
+        return bounds, errors
 
     async def at_time(self, partitions: Iterable[int], timestamp_ms: int) -> dict[int, int | None]:
         """Returns the first offset at or after a time, or None if a partition has no such record."""
-        wanted = [TopicPartition(self.topic, each) for each in partitions]
-        found = await self._offsets(wanted, timestamp_ms)
+        places = [TopicPartition(self.topic, partition) for partition in partitions]
+        offsets = await self._offsets(places, timestamp_ms)
         return {
-            part.partition: None if isinstance(each, KafkaError) or each < 0 else each
-            for part, each in found.items()
+            part.partition: None if isinstance(answer, KafkaError) or answer < 0 else answer
+            for part, answer in offsets.items()
         }
 
     async def _offsets(
-        self, wanted: list[TopicPartition], timestamp: int
+        self, places: list[TopicPartition], timestamp: int
     ) -> dict[TopicPartition, int | KafkaError]:
-        found = await self._client.list_offsets(
-            dict.fromkeys(wanted, timestamp),
+        offsets = await self._client.list_offsets(
+            dict.fromkeys(places, timestamp),
             read_committed=self.read_committed,
             wait_for_leaders=False,
         )
-        return {part: each if isinstance(each, KafkaError) else each.offset for part, each in found.items()}
+        return {
+            part: answer if isinstance(answer, KafkaError) else answer.offset
+            for part, answer in offsets.items()
+        }
 
     async def fetch(
         self, partition: int, offset: int, *, max_bytes: int = CHUNK_BYTES, max_wait_ms: int = 0

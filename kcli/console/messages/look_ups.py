@@ -26,8 +26,8 @@ class LookUps:
 
     def find(self, schema_id: int) -> SchemaCodec:
         """Returns the decoder of a schema. Raises FormatError."""
-        if (kept := self._registry.kept(schema_id)) is not None:
-            return kept
+        if (codec := self._registry.known(schema_id)) is not None:
+            return codec
         self._take()
         return self._registry.find(schema_id)
 

@@ -51,7 +51,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Selection:
     """The records that a page wants, and how it shows them."""
 
     decoders: Decoders
@@ -73,7 +73,7 @@ class Wanted:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class MatchResult:
     """The result of a chunk. `next_offset` is the offset after the last record that was examined."""
 
     matches: Sequence[Match] = ()
@@ -91,45 +91,47 @@ class Found:
             self.first_timestamp_ms = record.timestamp_ms
 
 
-def first_matches(fetched: Fetched, end: int, wanted: Wanted, stop: Stop) -> Found:
-    """Returns the first matching records of a chunk before offset `end`, up to the limit of `wanted`."""
-    kept: list[Match] = []
-    found = Found(matches=kept, next_offset=fetched.offset)
-    check_records = wanted.check_records
+def first_matches(fetched: Fetched, end: int, selection: Selection, stop: Stop) -> MatchResult:
+    """Returns the first matching records of a chunk before offset `end`, up to the limit of `selection`."""
+    matches: list[Match] = []
+    result = MatchResult(matches=matches, next_offset=fetched.offset)
+    check_records = selection.check_records
     for record in records_of(fetched, end):
-        found.saw(record)
-        _add(record, wanted, kept.append, found)
-        if len(kept) >= wanted.limit or (found.records % check_records == 0 and stop):
-            return found
-    found.next_offset = max(found.next_offset, next_offset(fetched, end))
-    return found
+        result.saw(record)
+        _add(record, selection, matches.append, result)
+        if len(matches) >= selection.limit or (result.records % check_records == 0 and stop):
+            return result
+    result.next_offset = max(result.next_offset, next_offset(fetched, end))
+    return result
 
 
-def last_matches(window: Iterable[Fetched], end: int, wanted: Wanted, stop: Stop) -> Found:
+def last_matches(window: Iterable[Fetched], end: int, selection: Selection, stop: Stop) -> MatchResult:
     """Returns the last matching records of a window before offset `end`, with the last record first."""
-    kept: deque[Match] = deque(maxlen=wanted.limit)
-    found = Found()
-    check_records = wanted.check_records
+    matches: deque[Match] = deque(maxlen=selection.limit)
+    result = MatchResult()
+    check_records = selection.check_records
     for record in chain.from_iterable(records_of(fetched, end) for fetched in window):
-        found.saw(record)
-        _add(record, wanted, kept.append, found)
-        if found.records % check_records == 0 and stop:
+        result.saw(record)
+        _add(record, selection, matches.append, result)
+        if result.records % check_records == 0 and stop:
             break
-    found.matches = tuple(reversed(kept))
-    return found
+    result.matches = tuple(reversed(matches))
+    return result
 
 
-def _add(record: ReadRecord, wanted: Wanted, keep: Callable[[Match], None], found: Found) -> None:
-    holds = wanted.holds(record)
+def _add(
+    record: ReadRecord, selection: Selection, keep: Callable[[Match], None], result: MatchResult
+) -> None:
+    holds = selection.holds(record)
     if holds is None:
-        found.unknown += 1
+        result.unknown += 1
     elif holds:
         keep(
             Match(
                 partition=record.partition,
                 offset=record.offset,
                 timestamp_ms=record.timestamp_ms,
-                row=wanted.show(record, wanted.decoders),
+                row=selection.show(record, selection.decoders),
             )
         )
 

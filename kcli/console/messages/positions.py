@@ -54,12 +54,16 @@ async def first_lanes(
     numbers = await checked_partitions(fetcher, partitions)
     bounds, errors = await fetcher.bounds(numbers)
     if cursor is not None:
-        bounds = {each: _continued(found, cursor.get(each), start) for each, found in bounds.items()}
+        bounds = {
+            partition: _continued(span, cursor.get(partition), start) for partition, span in bounds.items()
+        }
     elif start.origin is Origin.OFFSET:
-        bounds = {each: _from(found, start.value) for each, found in bounds.items()}
+        bounds = {partition: _from(span, start.value) for partition, span in bounds.items()}
     elif start.origin is Origin.TIME:
         times = await fetcher.at_time(bounds, start.value)
-        bounds = {each: _from(found, _or_end(times[each], found)) for each, found in bounds.items()}
+        bounds = {
+            partition: _from(span, _or_end(times[partition], span)) for partition, span in bounds.items()
+        }
     return Lanes(bounds, errors)
 
 
@@ -68,11 +72,11 @@ async def checked_partitions(fetcher: TopicFetcher, partitions: Iterable[int] | 
     known = await fetcher.open()
     if partitions is None:
         return known
-    wanted = list(partitions)
-    for each in wanted:
-        if each not in known:
-            raise UnknownPartition(missing_partition(TopicPartition(fetcher.topic, each), len(known)))
-    return wanted
+    numbers = list(partitions)
+    for number in numbers:
+        if number not in known:
+            raise UnknownPartition(missing_partition(TopicPartition(fetcher.topic, number), len(known)))
+    return numbers
 
 
 def _from(bounds: Bounds, offset: int) -> Bounds:

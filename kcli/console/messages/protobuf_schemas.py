@@ -72,10 +72,10 @@ def _add_imports(
     for name in file.dependency:
         if name in files:
             continue
-        found = _file(imports[name]) if name in imports else _well_known(name)
-        found.name = name
-        _add_imports(found, imports, files)
-        files[name] = found
+        schema_file = _file(imports[name]) if name in imports else _well_known(name)
+        schema_file.name = name
+        _add_imports(schema_file, imports, files)
+        files[name] = schema_file
 
 
 def _well_known(name: str) -> FileDescriptorProto:
@@ -84,9 +84,9 @@ def _well_known(name: str) -> FileDescriptorProto:
     stem = name.removeprefix("google/protobuf/").removesuffix(".proto")
     if stem not in WELL_KNOWN:
         raise FormatError(f"the schema imports {name}, which the schema registry does not refer to")
-    found = descriptor_pb2.FileDescriptorProto()
-    importlib.import_module(f"google.protobuf.{stem}_pb2").DESCRIPTOR.CopyToProto(found)
-    return found
+    proto = descriptor_pb2.FileDescriptorProto()
+    importlib.import_module(f"google.protobuf.{stem}_pb2").DESCRIPTOR.CopyToProto(proto)
+    return proto
 
 
 def _path(raw: bytes) -> tuple[tuple[int, ...], int]:
@@ -99,8 +99,8 @@ def _path(raw: bytes) -> tuple[tuple[int, ...], int]:
             raise FormatError(f"the path of the message type has {count} elements")
         path = []
         for _ in range(count):
-            each, at = read_varint(raw, at)
-            path.append(each)
+            number, at = read_varint(raw, at)
+            path.append(number)
         return tuple(path), at
     except (IndexError, VarintError):
         raise FormatError("the value ends inside the path of its message type") from None
@@ -109,9 +109,9 @@ def _path(raw: bytes) -> tuple[tuple[int, ...], int]:
 def _name_at(file: FileDescriptorProto, path: tuple[int, ...]) -> str:
     names = [file.package] if file.package else []
     types = file.message_type
-    for each in path:
-        if not 0 <= each < len(types):
+    for step in path:
+        if not 0 <= step < len(types):
             raise FormatError(f"the schema has no message type {'.'.join(map(str, path))}")
-        names.append(types[each].name)
-        types = types[each].nested_type
+        names.append(types[step].name)
+        types = types[step].nested_type
     return ".".join(names)

@@ -105,22 +105,22 @@ class SchemaRegistry:
 
     def find(self, schema_id: int) -> SchemaCodec:
         """Returns the decoder of a schema. Called in a thread. Raises FormatError."""
-        if (kept := self.kept(schema_id)) is not None:
-            return kept
+        if (codec := self.known(schema_id)) is not None:
+            return codec
         self._try_again()
         try:
-            found = self._fetch(schema_id)
+            fetched = self._fetch(schema_id)
         except FormatError as error:
             if len(self._failed) >= MAX_FAILURES:
                 self._failed.clear()
             self._failed[schema_id] = (time.monotonic() + FAILED_SECONDS, str(error))
             raise
-        self._known[schema_id] = found
+        self._known[schema_id] = fetched
         while len(self._known) > MAX_SCHEMAS:
             self._known.popitem(last=False)
-        return found
+        return fetched
 
-    def kept(self, schema_id: int) -> SchemaCodec | None:
+    def known(self, schema_id: int) -> SchemaCodec | None:
         """Returns the decoder of a schema if it is in memory, or None if it must be requested from the registry. If a
         recent request failed, raises its FormatError again."""
         if (known := self._known.get(schema_id)) is not None:
@@ -185,18 +185,18 @@ class SchemaRegistry:
         serialized = await self._json(f"/schemas/ids/{schema_id}?format=serialized")
         return SchemaCodec(schema_id, "protobuf", protobuf_decoder(_descriptor(serialized), imports))
 
-    async def _imports(self, references: object, found: dict[str, bytes]) -> None:
-        """Adds the descriptors of imported files to `found`, by the names of the files."""
-        for each in references if isinstance(references, list) else ():
-            name, subject, version = each["name"], each["subject"], each["version"]
-            if name in found:
+    async def _imports(self, references: object, imports: dict[str, bytes]) -> None:
+        """Adds the descriptors of imported files to `imports`, by the names of the files."""
+        for reference in references if isinstance(references, list) else ():
+            name, subject, version = reference["name"], reference["subject"], reference["version"]
+            if name in imports:
                 continue
-            if len(found) >= MAX_IMPORTS:
+            if len(imports) >= MAX_IMPORTS:
                 raise FormatError(f"the schema imports more than {MAX_IMPORTS} schemas")
             place = f"/subjects/{urllib.parse.quote(str(subject), safe='')}/versions/{json_int(version)}"
             described = await self._json(place)
-            found[str(name)] = _descriptor(await self._json(f"{place}?format=serialized"))
-            await self._imports(described.get("references"), found)
+            imports[str(name)] = _descriptor(await self._json(f"{place}?format=serialized"))
+            await self._imports(described.get("references"), imports)
 
     async def _json(self, target: str) -> dict[str, object]:
         """Sends one request. Raises FormatError if the registry does not answer with an object."""
@@ -226,12 +226,12 @@ class SchemaRegistry:
 
 def _object(body: bytes) -> dict[str, object]:
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        document = None
+    if not isinstance(document, dict):
         raise FormatError("the schema registry did not answer with a JSON object")
-    return found
+    return document
 
 
 def _descriptor(answer: dict[str, object]) -> bytes:
@@ -242,5 +242,5 @@ def _descriptor(answer: dict[str, object]) -> bytes:
 
 
 def _json_value(raw: bytes) -> Value:
-    found: Value = json.loads(raw)
-    return found
+    value: Value = json.loads(raw)
+    return value

@@ -43,7 +43,7 @@ def whole(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
     return row(record, decoders) | {
         "key": dict(decoders.key.full(record.key).as_json()),
         "value": dict(decoders.value.full(record.value).as_json()),
-        "trace_id": None if (found := trace_id_of(record.headers)) is None else found[1],
+        "trace_id": None if (trace_id := trace_id_of(record.headers)) is None else trace_id[1],
     }
 
 

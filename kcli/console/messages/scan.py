@@ -26,10 +26,10 @@ from kcli.console.messages.limits import (
     WINDOW_BYTES,
 )
 from kcli.console.messages.matching import (
-    Found,
     Match,
+    MatchResult,
+    Selection,
     Stop,
-    Wanted,
     first_matches,
     last_matches,
     next_offset,
@@ -52,7 +52,7 @@ class ScanRequest:
     start: Start
     partitions: tuple[int, ...] | None = None
     cursor: Mapping[int, int] | None = None
-    wanted: Wanted = field(kw_only=True)
+    selection: Selection = field(kw_only=True)
     max_records: int = SCAN_RECORDS
     max_bytes: int = SCAN_BYTES
     max_seconds: float = SCAN_SECONDS
@@ -110,7 +110,7 @@ class Scan:
             self._stop.close()
 
     def _open(self, lanes: Lanes) -> None:
-        window = self._request.wanted.limit
+        window = self._request.selection.limit
         if len(lanes.bounds):
             window = max(1, min(window, WINDOWS_RECORDS // len(lanes.bounds)))
         self._lanes = [
@@ -119,7 +119,7 @@ class Scan:
 
     def _end(self) -> str | None:
         """The reason why the scan ends now, or None if it continues."""
-        if self._sent >= self._request.wanted.limit:
+        if self._sent >= self._request.selection.limit:
             return "limit"
         if all(lane.is_read and not lane.matches for lane in self._lanes):
             return "end"
@@ -138,11 +138,11 @@ class Scan:
         if self._stop:
             return
         fetched = await self._fetch(lane, lane.low)
-        wanted, stop = self._request.wanted, self._stop
-        found = await self._workers.run(partial(first_matches, fetched, lane.high, wanted, stop))
-        lane.low = found.next_offset
-        lane.frontier_ms = found.last_timestamp_ms
-        self._took(lane, found)
+        selection, stop = self._request.selection, self._stop
+        result = await self._workers.run(partial(first_matches, fetched, lane.high, selection, stop))
+        lane.low = result.next_offset
+        lane.frontier_ms = result.last_timestamp_ms
+        self._took(lane, result)
 
     async def _read_window(self, lane: Lane) -> None:
         low = max(lane.low, lane.high - lane.window)
@@ -151,14 +151,14 @@ class Scan:
             lane.window = max(1, (lane.high - low) // WINDOW_GROWTH)
             low = lane.high - lane.window
             window = await self._window(lane, low)
-        wanted, stop = self._request.wanted, self._stop
-        found = await self._workers.run(partial(last_matches, window, lane.high, wanted, stop))
+        selection, stop = self._request.selection, self._stop
+        result = await self._workers.run(partial(last_matches, window, lane.high, selection, stop))
         if self._stop:
             return  # the window is not complete, so the next scan reads it again
-        lane.high = found.matches[-1].offset if len(found.matches) >= wanted.limit else low
+        lane.high = result.matches[-1].offset if len(result.matches) >= selection.limit else low
         lane.window *= WINDOW_GROWTH
-        lane.frontier_ms = found.first_timestamp_ms
-        self._took(lane, found)
+        lane.frontier_ms = result.first_timestamp_ms
+        self._took(lane, result)
 
     async def _window(self, lane: Lane, low: int) -> list[Fetched] | None:
         """Fetches the records from offset `low` to the end of the lane. Returns None if these records have too many
@@ -182,15 +182,15 @@ class Scan:
         self._bytes += len(fetched.records)
         return fetched
 
-    def _took(self, lane: Lane, found: Found) -> None:
-        lane.matches.extend(found.matches)
-        self._records += found.records
-        self._unknown += found.unknown
+    def _took(self, lane: Lane, result: MatchResult) -> None:
+        lane.matches.extend(result.matches)
+        self._records += result.records
+        self._unknown += result.unknown
 
     def _merged(self) -> list[Json]:
         """Removes from the lanes the matches whose place in the order is certain, and returns these matches."""
         rows: list[Json] = []
-        while self._sent < self._request.wanted.limit:
+        while self._sent < self._request.selection.limit:
             bounds = [self._key(lane.frontier_ms) for lane in self._lanes if lane.needs_more]
             bound = min(bounds, default=None)
             lane = min(
@@ -220,7 +220,7 @@ class Scan:
 
     def _result(self, reason: str, lanes: Lanes) -> dict[str, Json]:
         cursor = {str(lane.partition): self._continues_at(lane) for lane in self._lanes}
-        errors: dict[str, Json] = {str(each): error.message for each, error in lanes.errors.items()}
+        errors: dict[str, Json] = {str(partition): error.message for partition, error in lanes.errors.items()}
         return {"reason": reason, "cursor": dict(cursor), "errors": errors}
 
     def _continues_at(self, lane: Lane) -> int:

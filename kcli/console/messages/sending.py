@@ -141,8 +141,8 @@ async def _attempt(client: AdminClient, records: Records, place: TopicPartition,
     return Sent(partition=place.partition, offset=answer.base_offset)
 
 
-def _chosen(found: MetadataResponseTopic, topic: str, record: NewRecord) -> int:
-    numbers = sorted(each.partition_index for each in found.partitions)
+def _chosen(metadata: MetadataResponseTopic, topic: str, record: NewRecord) -> int:
+    numbers = sorted(partition.partition_index for partition in metadata.partitions)
     if record.partition is not None:
         if record.partition not in numbers:
             raise InvalidRecord(f"topic {topic} has no partition {record.partition}")

@@ -7,7 +7,7 @@ from functools import partial
 
 from kcli.console.messages.fetching import TopicFetcher
 from kcli.console.messages.limits import DOWNLOAD_BYTES, DOWNLOAD_RECORDS, DOWNLOAD_SECONDS, PIECE_BYTES
-from kcli.console.messages.matching import Stop, Wanted, next_offset, records_of
+from kcli.console.messages.matching import Selection, Stop, next_offset, records_of
 from kcli.console.messages.positions import Start, checked_partitions, first_lanes
 from kcli.console.messages.record import ReadRecord
 from kcli.console.messages.rows import envelope
@@ -33,21 +33,21 @@ async def read_one(fetcher: TopicFetcher, workers: Workers, partition: int, offs
             else f"{fetcher.topic}-{partition} has no records"
         )
     fetched = await fetcher.fetch(partition, offset, max_bytes=1)  # brokers send the first batch whole
-    found = await workers.run(lambda: next(records_of(fetched, offset + 1), None))
-    if found is None:
+    record = await workers.run(lambda: next(records_of(fetched, offset + 1), None))
+    if record is None:
         raise NoSuchRecord(
             f"{fetcher.topic}-{partition} has no record at offset {offset}: compaction removed it, or the "
             "offset belongs to a transaction's marker"
         )
-    return found
+    return record
 
 
 class Download:
     """The matching records of a topic as JSON Lines, in the format of `console-consumer --output json`."""
 
-    def __init__(self, fetcher: TopicFetcher, start: Start, wanted: Wanted, workers: Workers) -> None:
-        self._fetcher, self._start, self._wanted, self._workers = fetcher, start, wanted, workers
-        self._left = min(wanted.limit, DOWNLOAD_RECORDS)
+    def __init__(self, fetcher: TopicFetcher, start: Start, selection: Selection, workers: Workers) -> None:
+        self._fetcher, self._start, self._selection, self._workers = fetcher, start, selection, workers
+        self._left = min(selection.limit, DOWNLOAD_RECORDS)
         self._left_bytes = DOWNLOAD_BYTES
         self._stop = Stop(DOWNLOAD_SECONDS)
 
@@ -76,7 +76,7 @@ class Download:
         for record in records:
             if self._is_over:
                 break
-            if self._wanted.holds(record):
+            if self._selection.holds(record):
                 lines += envelope(record, self._fetcher.topic)
                 self._left -= 1
             if len(lines) >= PIECE_BYTES:

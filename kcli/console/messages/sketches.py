@@ -75,7 +75,7 @@ class SizeDistribution:
         if not self.count:
             return 0
         rank = min(math.ceil(share * self.count), self.count)
-        found = int(np.searchsorted(np.cumsum(self._counts), rank))
-        if found == 0:
+        index = int(np.searchsorted(np.cumsum(self._counts), rank))
+        if index == 0:
             return 0
-        return min(round(2 ** ((found - 0.5) / STEPS_PER_DOUBLING)), self.largest)
+        return min(round(2 ** ((index - 0.5) / STEPS_PER_DOUBLING)), self.largest)

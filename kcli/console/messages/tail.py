@@ -15,7 +15,7 @@ from functools import partial
 from kcli.console.messages.events import Event
 from kcli.console.messages.fetching import TopicFetcher
 from kcli.console.messages.limits import CHUNK_BYTES
-from kcli.console.messages.matching import Found, Match, Stop, Wanted, first_matches
+from kcli.console.messages.matching import Match, MatchResult, Selection, Stop, first_matches
 from kcli.console.messages.positions import checked_partitions
 from kcli.console.messages.rows import Json
 from kcli.console.messages.work import Workers, few_at_once
@@ -59,12 +59,12 @@ class Tail:
     def __init__(
         self,
         fetcher: TopicFetcher,
-        wanted: Wanted,
+        selection: Selection,
         workers: Workers,
         partitions: tuple[int, ...] | None = None,
     ) -> None:
         self._fetcher, self._workers, self._partitions = fetcher, workers, partitions
-        self._wanted = replace(wanted, limit=TURN_ROWS)
+        self._selection = replace(selection, limit=TURN_ROWS)
         self._places: list[_Place] = []
         self._records = self._unknown = 0
         self._dropped = self._said_dropped = 0
@@ -105,7 +105,7 @@ class Tail:
     async def _open(self) -> None:
         numbers = (await checked_partitions(self._fetcher, self._partitions))[:MAX_PARTITIONS]
         bounds, _ = await self._fetcher.bounds(numbers)
-        self._places = [_Place(each, found.end, found.end) for each, found in bounds.items()]
+        self._places = [_Place(partition, span.end, span.end) for partition, span in bounds.items()]
 
     async def _turn(self, deadline: float) -> list[Match]:
         """Reads the new records of each partition, until the deadline."""
@@ -156,18 +156,18 @@ class Tail:
             return False
         if not fetched.records:
             return False
-        found = await self._workers.run(
-            partial(first_matches, fetched, max(place.end, fetched.end), self._wanted, self._stop)
+        result = await self._workers.run(
+            partial(first_matches, fetched, max(place.end, fetched.end), self._selection, self._stop)
         )
-        self._took(place, found)
-        matches.extend(found.matches)
+        self._took(place, result)
+        matches.extend(result.matches)
         return True
 
-    def _took(self, place: _Place, found: Found) -> None:
-        place.offset = found.next_offset
-        self._has_news |= found.records > 0
-        self._records += found.records
-        self._unknown += found.unknown
+    def _took(self, place: _Place, result: MatchResult) -> None:
+        place.offset = result.next_offset
+        self._has_news |= result.records > 0
+        self._records += result.records
+        self._unknown += result.unknown
 
     def _progress(self) -> dict[str, Json]:
         return {

@@ -54,15 +54,15 @@ async def list_acls(call: Call) -> AclRows:
 
     async def load() -> list[AclRow] | None:
         try:
-            return [_row(each) for each in await call.admin.describe_acls()]
+            return [_row(acl) for acl in await call.admin.describe_acls()]
         except KafkaError as error:
             if error.code is ErrorCode.SECURITY_DISABLED:
                 return None
             raise
 
-    kept = (await call.kept("acls", load)).value
-    found = call.listing().rows(
-        kept or (),
+    acls = (await call.cached("acls", load)).value
+    rows = call.listing().rows(
+        acls or (),
         text=lambda row: (
             f"{row.principal} {row.permission} {row.operation} {row.resource_type} {row.name} {row.host}"
         ),
@@ -75,7 +75,7 @@ async def list_acls(call: Call) -> AclRows:
             "host": lambda row: row.host,
         },
     )
-    return AclRows(total=found.total, rows=found.rows, has_authorizer=kept is not None)
+    return AclRows(total=rows.total, rows=rows.rows, has_authorizer=acls is not None)
 
 
 async def add_acls(action: Action) -> Outcome:
@@ -84,18 +84,18 @@ async def add_acls(action: Action) -> Outcome:
     `use` is producer or consumer. It stands for the operations that such a client needs on the topic. For a consumer,
     it also stands for the operations on the group.
     """
-    wanted = _wanted(action)
-    action.target = f"ACLs of {wanted[0].principal}"
-    present = set(await action.admin.describe_acls(AclFilter(principal=wanted[0].principal)))
-    new = [each for each in wanted if each not in present]
+    acls = _acls(action)
+    action.target = f"ACLs of {acls[0].principal}"
+    present = set(await action.admin.describe_acls(AclFilter(principal=acls[0].principal)))
+    new = [acl for acl in acls if acl not in present]
     if not action.is_preview:
-        _raise_first(await action.admin.create_acls(wanted))
+        _raise_first(await action.admin.create_acls(acls))
     verb = "Adds" if action.is_preview else "Added"
-    count = len(wanted) - len(new)
+    count = len(acls) - len(new)
     return Outcome(
-        command=action.command("acls", *_arguments(action, "--add", wanted)),
+        command=action.command("acls", *_arguments(action, "--add", acls)),
         summary=f"{verb} {_count(len(new))}." + (f" {_count(count)} existed before." if count else ""),
-        details=[_row(each) for each in wanted],
+        details=[_row(acl) for acl in acls],
     )
 
 
@@ -133,7 +133,7 @@ async def remove_acl(action: Action) -> Outcome:
     )
 
 
-def _wanted(action: Action) -> list[AclEntry]:
+def _acls(action: Action) -> list[AclEntry]:
     """The ACLs in the body of an action. Raises HttpError if a value is invalid."""
     principal, host = _named(action, "principal"), action.text("host", "*") or "*"
     kind, colon, name = principal.partition(":")
@@ -146,7 +146,10 @@ def _wanted(action: Action) -> list[AclEntry]:
 
     def of(resource: ResourceType, name: str, operations: Sequence[AclOperation]) -> list[AclEntry]:
         where = PatternType.LITERAL if resource is ResourceType.CLUSTER else pattern
-        return [AclEntry(resource, name, where, principal, host, each, permission) for each in operations]
+        return [
+            AclEntry(resource, name, where, principal, host, operation, permission)
+            for operation in operations
+        ]
 
     use = action.text("use", "")
     if use == PRODUCER:
@@ -155,7 +158,7 @@ def _wanted(action: Action) -> list[AclEntry]:
         read = of(ResourceType.TOPIC, _named(action, "name"), _READ_TOPIC)
         return read + of(ResourceType.GROUP, _named(action, "group"), (AclOperation.READ,))
     resource = _member(ResourceType, action.text("resource_type"))
-    operations = [_member(AclOperation, each) for each in action.texts("operations")]
+    operations = [_member(AclOperation, text) for text in action.texts("operations")]
     if not operations or resource in (ResourceType.ANY, ResourceType.UNKNOWN):
         raise bad_request("operations: expected at least one operation on a type of resource")
     name = CLUSTER_NAME if resource is ResourceType.CLUSTER else _named(action, "name")
@@ -173,8 +176,8 @@ def _arguments(action: Action, verb: str, acls: Sequence[AclEntry]) -> list[str]
     if use:
         words.append(f"--{use}")
     else:
-        words += [word for each in acls for word in ("--operation", spelt(AclOperation(each.operation)))]
-    for resource, name in dict.fromkeys((each.resource_type, each.resource_name) for each in acls):
+        words += [word for acl in acls for word in ("--operation", spelt(AclOperation(acl.operation)))]
+    for resource, name in dict.fromkeys((acl.resource_type, acl.resource_name) for acl in acls):
         kind_of = _OPTIONS[ResourceType(resource)]
         words += ["--cluster"] if kind_of == "cluster" else option(kind_of, name)
     if first.pattern_type == PatternType.PREFIXED:
@@ -198,7 +201,7 @@ def _member(kind: type[EnumT], name: str) -> EnumT:
     try:
         return kind[name]
     except KeyError:
-        shown = ", ".join(each.name for each in kind if each.name not in ("UNKNOWN", "ANY", "MATCH"))
+        shown = ", ".join(member.name for member in kind if member.name not in ("UNKNOWN", "ANY", "MATCH"))
         raise bad_request(f"{name[:40]!r}: expected one of {shown}") from None
 
 
@@ -210,9 +213,9 @@ def _named(action: Action, field: str) -> str:
 
 
 def _raise_first(errors: Sequence[Exception | None]) -> None:
-    for each in errors:
-        if each is not None:
-            raise each
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def _count(count: int) -> str:

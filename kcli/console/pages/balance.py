@@ -92,9 +92,9 @@ def _own_run(call: Call) -> Run | None:
 
 async def list_moves(call: Call) -> Rows:
     """GET /reassignments: the moves in progress, including moves that other tools have started."""
-    kept = await _kept_moves(call)
+    moves = await _kept_moves(call)
     return call.listing().rows(
-        kept.value,
+        moves.value,
         text=lambda row: f"{row.topic}-{row.partition}",
         columns={
             "partition": lambda row: (row.topic, row.partition),
@@ -105,22 +105,22 @@ async def list_moves(call: Call) -> Rows:
 
 
 async def _kept_moves(call: Call) -> Aged[Sequence[MoveRow]]:
-    return await call.kept("moves", lambda: _moves(call), seconds=MOVES_SECONDS)
+    return await call.cached("moves", lambda: _moves(call), seconds=MOVES_SECONDS)
 
 
 async def _moves(call: Call) -> Sequence[MoveRow]:
     running = await call.admin.list_reassignments()
     if not running:
         return []
-    brokers = sorted({broker for each in running.values() for broker in each.replicas})
+    brokers = sorted({broker for reassignment in running.values() for broker in reassignment.replicas})
     try:
         sizes = await replica_sizes(call.admin, brokers)
     except KafkaError:
         sizes = {}  # the user may not see sizes, or a broker restarts
     largest = largest_replicas(sizes)
     rows = []
-    for number, (partition, each) in enumerate(sorted(running.items())):
-        rows.append(_move_row(partition, each, sizes, largest))
+    for number, (partition, reassignment) in enumerate(sorted(running.items())):
+        rows.append(_move_row(partition, reassignment, sizes, largest))
         if number % 200 == 0:
             await asyncio.sleep(0)
     return rows
@@ -128,19 +128,19 @@ async def _moves(call: Call) -> Sequence[MoveRow]:
 
 def _move_row(
     partition: TopicPartition,
-    each: Reassignment,
+    reassignment: Reassignment,
     sizes: Mapping[int, Mapping[TopicPartition, int]],
     largest: Mapping[TopicPartition, int],
 ) -> MoveRow:
-    copied = sum(sizes.get(broker, {}).get(partition, 0) for broker in each.adding)
+    copied = sum(sizes.get(broker, {}).get(partition, 0) for broker in reassignment.adding)
     return MoveRow(
         topic=partition.topic,
         partition=partition.partition,
-        replicas=tuple(each.replicas),
-        adding=tuple(each.adding),
-        removing=tuple(each.removing),
+        replicas=tuple(reassignment.replicas),
+        adding=tuple(reassignment.adding),
+        removing=tuple(reassignment.removing),
         copied_bytes=copied if sizes else None,
-        total_bytes=largest.get(partition, 0) * len(each.adding) if sizes else None,
+        total_bytes=largest.get(partition, 0) * len(reassignment.adding) if sizes else None,
     )
 
 
@@ -161,26 +161,26 @@ async def balance(action: Action) -> Outcome:
     if leaving and action.texts("topics"):
         raise bad_request("topics: a broker becomes empty only with all topics")
     try:
-        found = await read_cluster_state(action.admin, _matching(action))
+        state = await read_cluster_state(action.admin, _matching(action))
         changes = even_changes(
-            found, leaving=leaving, replication_factor=factor, rack_aware=not action.flag("ignore_racks")
+            state, leaving=leaving, replication_factor=factor, rack_aware=not action.flag("ignore_racks")
         )
-        check_leaders(found, changes)
+        check_leaders(state, changes)
         if not action.is_preview:
             runs = runs_of(action)
             runs.check_idle(action.cluster)
             run = Run(
                 action.connection.identity.name,
-                _amount(found, changes),
-                undo_file(found, changes),
+                _amount(state, changes),
+                undo_file(state, changes),
                 action.work_ended,
             )
-            run.undo_path = await _written_undo(action, found, changes)
+            run.undo_path = await _written_undo(action, state, changes)
             runs.start(
                 action.cluster,
                 run,
                 action.connection.lasting_client(),
-                found,
+                state,
                 changes,
                 leaving=leaving,
                 rate=rate,
@@ -190,30 +190,30 @@ async def balance(action: Action) -> Outcome:
     verb = "Would move" if action.is_preview else "The run has begun: it moves"
     return Outcome(
         command=_balance_command(action, leaving, factor, rate),
-        summary=f"{verb} {_amount(found, changes)}" if changes else "Nothing to move. The brokers are even.",
+        summary=f"{verb} {_amount(state, changes)}" if changes else "Nothing to move. The brokers are even.",
         details={
-            "brokers": broker_rows(found, changes),
-            "moves": _planned_moves(found, changes),
-            "undo": undo_file(found, changes),
+            "brokers": broker_rows(state, changes),
+            "moves": _planned_moves(state, changes),
+            "undo": undo_file(state, changes),
         },
     )
 
 
-async def _written_undo(action: Action, found: ClusterState, changes: Assignment) -> Path | None:
+async def _written_undo(action: Action, state: ClusterState, changes: Assignment) -> Path | None:
     """Writes the undo file, so that it outlives the console. If this fails, raises ReassignError, so that nothing moves
     without the file."""
     directory = action.settings.undo_directory
     if directory is None or not changes:
         return None
-    return await asyncio.to_thread(write_undo, directory.absolute(), replicas_before(found, changes))
+    return await asyncio.to_thread(write_undo, directory.absolute(), replicas_before(state, changes))
 
 
-def _amount(found: ClusterState, changes: Assignment) -> str:
-    return changes_text(found, changes) if changes else "nothing."
+def _amount(state: ClusterState, changes: Assignment) -> str:
+    return changes_text(state, changes) if changes else "nothing."
 
 
-def _planned_moves(found: ClusterState, changes: Assignment) -> list[PlannedMove]:
-    before, sizes = found.assignment, found.sizes
+def _planned_moves(state: ClusterState, changes: Assignment) -> list[PlannedMove]:
+    before, sizes = state.assignment, state.sizes
     return [
         PlannedMove(
             topic=partition.topic,
@@ -247,7 +247,7 @@ def _matching(action: Action) -> Callable[[str], bool]:
 
 def _balance_command(action: Action, leaving: frozenset[int], factor: int | None, rate: int | None) -> str:
     words = ["--decommission", ",".join(map(str, sorted(leaving)))] if leaving else ["--balance"]
-    patterns = [topic_pattern(each).replace("*", ".*") for each in action.texts("topics")]
+    patterns = [topic_pattern(text).replace("*", ".*") for text in action.texts("topics")]
     if patterns and not leaving:
         words += option("topics", "|".join(patterns))
     if factor is not None:
@@ -320,7 +320,7 @@ async def change_throttle(action: Action) -> Outcome:
 
 def _brokers(running: Mapping[TopicPartition, Reassignment]) -> list[int]:
     moves = throttles.moves_of(running, {}, {}).values()
-    return sorted({each for move in moves for each in move.sources | move.destinations})
+    return sorted({broker for move in moves for broker in move.sources | move.destinations})
 
 
 def _topics(running: Mapping[TopicPartition, Reassignment]) -> list[str]:
@@ -330,8 +330,8 @@ def _topics(running: Mapping[TopicPartition, Reassignment]) -> list[str]:
 async def _unthrottling(action: Action, running: Mapping[TopicPartition, Reassignment]) -> str:
     """The command lines that remove the throttle of moves in progress. `--verify` would keep this throttle until the
     end of the moves."""
-    found = await throttles.throttles_of(action.admin, _brokers(running), _topics(running))
-    lines = [_throttle_command(action, resource, names) for resource, names in found.items()]
+    rates = await throttles.throttles_of(action.admin, _brokers(running), _topics(running))
+    lines = [_throttle_command(action, resource, names) for resource, names in rates.items()]
     return "\n".join(lines) or "# The moves in progress have no throttle."
 
 
@@ -345,11 +345,11 @@ async def _chosen(action: Action) -> dict[TopicPartition, Reassignment]:
     running = await action.admin.list_reassignments()
     texts = action.texts("partitions")
     if texts:
-        wanted = {f"{partition.topic}:{partition.partition}": partition for partition in running}
-        missing = [text for text in texts if text not in wanted]
+        by_name = {f"{partition.topic}:{partition.partition}": partition for partition in running}
+        missing = [text for text in texts if text not in by_name]
         if missing:
             raise bad_request(f"{missing[0][:300]} does not move")
-        running = {wanted[text]: running[wanted[text]] for text in texts}
+        running = {by_name[text]: running[by_name[text]] for text in texts}
     if not running:
         raise bad_request("no partition moves")
     return dict(running)
@@ -359,8 +359,8 @@ def _with_file(action: Action, running: Mapping[TopicPartition, Reassignment], *
     """Two command lines: one writes the moves in progress to a file, and one runs `kcli reassign-partitions` with this
     file."""
     targets = {
-        partition: tuple(broker for broker in each.replicas if broker not in each.removing)
-        for partition, each in running.items()
+        partition: tuple(broker for broker in reassignment.replicas if broker not in reassignment.removing)
+        for partition, reassignment in running.items()
     }
     made = action.command("reassign-partitions", *words, "--reassignment-json-file", "moves.json")
     return f"printf '%s\\n' {shlex.quote(assignment_json(targets))} > moves.json\n{made}"

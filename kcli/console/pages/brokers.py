@@ -112,9 +112,9 @@ def _row(node: Node, topology: Topology, storage: Storage) -> BrokerRow:
         preferred_leaders=topology.preferred[node.id],
         replicas=topology.replicas[node.id],
         out_of_sync=topology.out_of_sync[node.id],
-        size_bytes=sum(each.size_bytes for each in known) if known else None,
-        total_bytes=_sum(each.total_bytes for each in known),
-        usable_bytes=_sum(each.usable_bytes for each in known),
+        size_bytes=sum(directory.size_bytes for directory in known) if known else None,
+        total_bytes=_sum(directory.total_bytes for directory in known),
+        usable_bytes=_sum(directory.usable_bytes for directory in known),
         error=storage.error(node.id),
     )
 
@@ -127,10 +127,10 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 def _node(topology: Topology, text: str) -> Node:
     number = _number(text)
-    found = next((node for node in topology.brokers if node.id == number), None)
-    if found is None:
+    node = next((node for node in topology.brokers if node.id == number), None)
+    if node is None:
         raise bad_request(f"broker {number} is not in the cluster")
-    return found
+    return node
 
 
 def _number(text: str) -> int:

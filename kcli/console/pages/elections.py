@@ -51,14 +51,14 @@ class Election:
     out_of_sync: int = 0
 
     def add(self, topic: MetadataResponseTopic) -> None:
-        for each in topic.partitions:
-            leader = None if each.leader_id == NO_LEADER else each.leader_id
+        for description in topic.partitions:
+            leader = None if description.leader_id == NO_LEADER else description.leader_id
             if leader is not None:
                 self.leaders[leader] += 1
-            if not each.replica_nodes or leader == (preferred := each.replica_nodes[0]):
+            if not description.replica_nodes or leader == (preferred := description.replica_nodes[0]):
                 continue
-            if preferred in each.isr_nodes:
-                partition = each.partition_index
+            if preferred in description.isr_nodes:
+                partition = description.partition_index
                 self.changes.append(
                     LeaderChange(
                         topic=topic.name or "", partition=partition, leader=leader, preferred=preferred
@@ -69,8 +69,8 @@ class Election:
 
     def rows(self) -> list[LeaderRow]:
         after = Counter(self.leaders)
-        after.subtract(each.leader for each in self.changes if each.leader is not None)
-        after.update(each.preferred for each in self.changes)
+        after.subtract(change.leader for change in self.changes if change.leader is not None)
+        after.update(change.preferred for change in self.changes)
         return [
             LeaderRow(broker=broker, before=self.leaders[broker], after=after[broker])
             for broker in sorted(after)
@@ -80,37 +80,37 @@ class Election:
 async def elect_preferred(action: Action) -> Outcome:
     """POST /leaders/elect {}: makes the first replica of each partition its leader, if it is in sync."""
     action.target = "leaders of all partitions"
-    found = await _election(action)
+    election = await _election(action)
     if not action.is_preview:
-        await _elect(action, found.changes)
+        await _elect(action, election.changes)
     return Outcome(
         command=action.command("leader-election", *COMMAND),
-        summary=_summary(found, is_preview=action.is_preview),
-        details={"brokers": found.rows(), "changes": found.changes[:SHOWN_MAX]},
+        summary=_summary(election, is_preview=action.is_preview),
+        details={"brokers": election.rows(), "changes": election.changes[:SHOWN_MAX]},
     )
 
 
 async def _election(action: Action) -> Election:
-    found = Election()
+    election = Election()
     for number, topic in enumerate((await all_topics(action.admin)).topics, 1):
-        found.add(topic)
+        election.add(topic)
         if number % TOPICS_PER_TURN == 0:
             await asyncio.sleep(0)
-    found.changes.sort(key=lambda each: (each.topic, each.partition))
-    return found
+    election.changes.sort(key=lambda change: (change.topic, change.partition))
+    return election
 
 
 async def _elect(action: Action, changes: Sequence[LeaderChange]) -> None:
     if not changes:
         return
-    partitions = [TopicPartition(each.topic, each.partition) for each in changes]
+    partitions = [TopicPartition(change.topic, change.partition) for change in changes]
     errors = {
         partition: error
         for partition, error in (await action.admin.elect_leaders(partitions)).items()
         if error is not None and error.code is not ErrorCode.ELECTION_NOT_NEEDED
     }
     if errors:
-        partition, error = min(errors.items(), key=lambda each: each[0])
+        partition, error = min(errors.items(), key=lambda item: item[0])
         raise bad_request(f"{len(errors)} of {len(changes)} elections failed. {partition}: {_text(error)}")
 
 
@@ -118,15 +118,15 @@ def _text(error: KafkaError) -> str:
     return error.message or error.code.name
 
 
-def _summary(found: Election, *, is_preview: bool) -> str:
-    if not found.changes:
+def _summary(election: Election, *, is_preview: bool) -> str:
+    if not election.changes:
         text = "No leader changes."
     else:
-        count = counted(len(found.changes), "partition")
+        count = counted(len(election.changes), "partition")
         text = f"The preferred leader {'would lead' if is_preview else 'leads'} {count} again."
-    if found.out_of_sync:
+    if election.out_of_sync:
         text += (
-            f" {counted(found.out_of_sync, 'partition keeps its', 'partitions keep their')} leader, because the "
+            f" {counted(election.out_of_sync, 'partition keeps its', 'partitions keep their')} leader, because the "
             "preferred replica is not in sync."
         )
     return text

@@ -44,10 +44,14 @@ async def reset_offsets(action: Action) -> Outcome:
     edits = _edits(action)
     await _check_inactive(action, group_id)
     offsets = await action.admin.list_group_offsets(group_id)
-    committed = {each: found.offset for each, found in offsets.items() if isinstance(found, CommittedOffset)}
+    committed = {
+        partition: offset.offset
+        for partition, offset in offsets.items()
+        if isinstance(offset, CommittedOffset)
+    }
     partitions = await _scope(action, committed)
     plan = await plan_offsets(action.admin, partitions, committed, position, value, edits=edits)
-    new = {TopicPartition(each.topic, each.partition): each.new for each in plan if each.new is not None}
+    new = {TopicPartition(row.topic, row.partition): row.new for row in plan if row.new is not None}
     changed = sum(committed.get(partition) != offset for partition, offset in new.items())
     if not action.is_preview:
         await _commit(action, group_id, new)
@@ -84,7 +88,9 @@ async def delete_offsets(action: Action) -> Outcome:
     group_id, topic = action.part("group"), action.text("topic")
     action.target = f"group {group_id}, topic {topic}"
     offsets = await action.admin.list_group_offsets(group_id)
-    partitions = [each for each, found in offsets.items() if each.topic == topic and found is not None]
+    partitions = [
+        partition for partition, offset in offsets.items() if partition.topic == topic and offset is not None
+    ]
     if not partitions:
         raise bad_request(f"the group has no offsets for the topic {topic}")
     if not action.is_preview:
@@ -121,26 +127,26 @@ def _position(action: Action) -> tuple[Position, int]:
 
 
 def _edits(action: Action) -> dict[TopicPartition, int]:
-    given = action.settings_of("edits")
-    if len(given) > EDITS_MAX:
+    settings = action.settings_of("edits")
+    if len(settings) > EDITS_MAX:
         raise bad_request(f"edits: expected at most {EDITS_MAX} partitions")
-    found = {}
-    for name, text in given.items():
+    offsets = {}
+    for name, text in settings.items():
         partitions, offset = _partitions(name), natural(text or "")
         if len(partitions) != 1 or offset is None:
             raise bad_request(f"edits: {name} = {text}: expected a partition such as orders:3, and an offset")
-        found[partitions[0]] = offset
-    return found
+        offsets[partitions[0]] = offset
+    return offsets
 
 
 def _partitions(text: str) -> list[TopicPartition]:
     """Returns the partitions in a text such as orders:0,1. For a text with only a topic name, the list is empty."""
     topic, _, numbers = text.partition(":")
     parts = numbers.split(",") if numbers else []
-    found = [number for each in parts if (number := natural(each)) is not None and number <= INT_MAX]
-    if not topic or len(found) < len(parts):
+    valid_numbers = [number for part in parts if (number := natural(part)) is not None and number <= INT_MAX]
+    if not topic or len(valid_numbers) < len(parts):
         raise bad_request(f"{text[:100]!r}: expected a topic, or a topic with partitions such as orders:0,1")
-    return [TopicPartition(topic, number) for number in found]
+    return [TopicPartition(topic, number) for number in valid_numbers]
 
 
 async def _scope(action: Action, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
@@ -158,19 +164,19 @@ async def _scope(action: Action, committed: Mapping[TopicPartition, int]) -> lis
     for name, topic in (await action.admin.describe_topics(whole)).items() if whole else ():
         if isinstance(topic, KafkaError):
             raise topic
-        partitions += [TopicPartition(name, each.partition) for each in topic.partitions]
+        partitions += [TopicPartition(name, partition.partition) for partition in topic.partitions]
     return partitions
 
 
 async def _check_inactive(action: Action, group_id: str) -> None:
     """Raises KafkaError if the group has members. A group that does not exist yet may get offsets."""
-    found = (await action.admin.describe_groups([group_id]))[group_id]
-    if isinstance(found, GroupDescription) and found.state not in INACTIVE:
+    group = (await action.admin.describe_groups([group_id]))[group_id]
+    if isinstance(group, GroupDescription) and group.state not in INACTIVE:
         raise GroupNotEmptyException(
-            f"The group {group_id} has members (its state is {found.state}). Stop its consumers first."
+            f"The group {group_id} has members (its state is {group.state}). Stop its consumers first."
         )
-    if isinstance(found, KafkaError) and not isinstance(found, GroupIdNotFoundException):
-        raise found
+    if isinstance(group, KafkaError) and not isinstance(group, GroupIdNotFoundException):
+        raise group
 
 
 async def _commit(action: Action, group_id: str, new: Mapping[TopicPartition, int]) -> None:

@@ -102,16 +102,16 @@ class Memories:
         self._by_connection: WeakKeyDictionary[ClusterConnection, GroupMemory] = WeakKeyDictionary()
 
     def of(self, connection: ClusterConnection) -> GroupMemory:
-        found = self._by_connection.get(connection)
-        if found is None:
+        known_memory = self._by_connection.get(connection)
+        if known_memory is None:
 
             async def sample(group_id: str) -> None:
                 async with connection.turn():
                     await _sample(connection, memory, group_id)
 
-            found = memory = self._by_connection[connection] = GroupMemory(sample)
-            connection.own("group memory", found.close)
-        return found
+            known_memory = memory = self._by_connection[connection] = GroupMemory(sample)
+            connection.own("group memory", known_memory.close)
+        return known_memory
 
 
 async def _nothing(_: Memories) -> None:
@@ -128,10 +128,10 @@ def memory_of(call: Call) -> GroupMemory:
 
 async def list_groups(call: Call) -> Rows:
     """GET /groups: the groups. Members and lag are read only for the rows that are sent."""
-    kept = await call.kept("groups", call.admin.list_groups)
+    answer = await call.cached("groups", call.admin.list_groups)
     state = call.query("state")
-    groups = [each for each in kept.value if not state or each.state == state]
-    found = call.listing().rows(
+    groups = [group for group in answer.value if not state or group.state == state]
+    page = call.listing().rows(
         groups,
         text=lambda row: f"{row.group_id} {row.state} {row.type} {row.protocol}",
         columns={
@@ -140,23 +140,25 @@ async def list_groups(call: Call) -> Rows:
             "type": lambda row: (row.type, row.group_id),
         },
     )
-    shown = [each for each in found.rows if isinstance(each, GroupListing)]
+    shown = [row for row in page.rows if isinstance(row, GroupListing)]
     rows: list[object] = list(await _list_rows(call, shown))
-    return Rows(total=found.total, rows=rows)
+    return Rows(total=page.total, rows=rows)
 
 
 async def _list_rows(call: Call, listed: Sequence[GroupListing]) -> list[GroupRow]:
-    consumers = [each.group_id for each in listed if each.protocol in CONSUMER_PROTOCOL_TYPES]
+    consumers = [listing.group_id for listing in listed if listing.protocol in CONSUMER_PROTOCOL_TYPES]
     described = await call.admin.describe_groups(consumers) if consumers else {}
     committed = await call.admin.list_all_offsets(consumers) if consumers else {}
     ends = await ends_of(
-        call.connection, [each for each in committed.values() if not isinstance(each, KafkaError)]
+        call.connection, [answer for answer in committed.values() if not isinstance(answer, KafkaError)]
     )
     rows = []
-    for each in listed:
+    for listing in listed:
         await asyncio.sleep(0)
-        group, offsets = described.get(each.group_id), committed.get(each.group_id)
-        base = GroupRow(group=each.group_id, type=each.type, state=each.state, protocol=each.protocol)
+        group, offsets = described.get(listing.group_id), committed.get(listing.group_id)
+        base = GroupRow(
+            group=listing.group_id, type=listing.type, state=listing.state, protocol=listing.protocol
+        )
         if group is None or offsets is None:
             rows.append(base)
         elif isinstance(group, KafkaError) or isinstance(offsets, KafkaError):
@@ -206,8 +208,8 @@ async def show_group(call: Call) -> dict[str, object]:
     """GET /groups/{group}: the group with its sums. The console also begins to take samples of the group."""
     memory = memory_of(call)
     memory.shown(call.part("group"))
-    kept = await kept_sample(call)
-    group, lag = kept.value.group, kept.value.lag
+    answer = await kept_sample(call)
+    group, lag = answer.value.group, answer.value.lag
     return {
         "group": group.group_id,
         "type": group.type,
@@ -221,7 +223,7 @@ async def show_group(call: Call) -> dict[str, object]:
         },
         "members": lag.members,
         "idle_members": lag.idle_members,
-        "partitions": len(lag.partitions) + len(kept.value.uncommitted),
+        "partitions": len(lag.partitions) + len(answer.value.uncommitted),
         "lag": None if lag.is_unknown else lag.lag,
         "unknown_partitions": lag.unknown_partitions,
         "lag_seconds": lag.lag_seconds,
@@ -235,8 +237,8 @@ async def show_group(call: Call) -> dict[str, object]:
 
 async def list_partitions(call: Call) -> Rows:
     """GET /groups/{group}/partitions: the offsets and the lag of each partition."""
-    kept = await kept_sample(call)
-    sample = kept.value
+    answer = await kept_sample(call)
+    sample = answer.value
     rows = [_partition_row(sample, partition) for partition in (*sample.lag.partitions, *sample.uncommitted)]
     return call.listing().rows(
         rows,
@@ -254,22 +256,22 @@ async def list_partitions(call: Call) -> Rows:
 
 
 def _partition_row(sample: Sample, partition: TopicPartition) -> PartitionRow:
-    found, reader = sample.lag.partitions.get(partition), sample.lag.readers.get(partition)
-    is_judged = found is not None and is_known(found)
+    partition_lag, reader = sample.lag.partitions.get(partition), sample.lag.readers.get(partition)
+    is_judged = partition_lag is not None and is_known(partition_lag)
     return PartitionRow(
         topic=partition.topic,
         partition=partition.partition,
-        committed=None if found is None else found.committed,
+        committed=None if partition_lag is None else partition_lag.committed,
         end=sample.ends.get(partition),
-        lag=None if found is None else found.lag,
-        lag_seconds=None if found is None else found.lag_seconds,
-        is_at_least=found is not None and found.is_at_least,
+        lag=None if partition_lag is None else partition_lag.lag,
+        lag_seconds=None if partition_lag is None else partition_lag.lag_seconds,
+        is_at_least=partition_lag is not None and partition_lag.is_at_least,
         catch_up_seconds=None
-        if found is None or found.catch_up_seconds is None
-        else finite(found.catch_up_seconds),
-        status=found.status.name if found is not None and is_judged else None,
+        if partition_lag is None or partition_lag.catch_up_seconds is None
+        else finite(partition_lag.catch_up_seconds),
+        status=partition_lag.status.name if partition_lag is not None and is_judged else None,
         explanation=sample.lag.sentence(partition)
-        if found is not None
+        if partition_lag is not None
         else "the group has committed no offset",
         member=None if reader is None else reader.name,
         host=None if reader is None else reader.host.lstrip("/"),
@@ -278,11 +280,13 @@ def _partition_row(sample: Sample, partition: TopicPartition) -> PartitionRow:
 
 async def list_members(call: Call) -> Rows:
     """GET /groups/{group}/members: the members with their partitions."""
-    kept = await kept_sample(call)
-    lag = kept.value.lag
+    answer = await kept_sample(call)
+    lag = answer.value.lag
     rows = []
-    for member in kept.value.group.members:
-        lags = [lag.partitions[each].lag for each in member.assignment if each in lag.partitions]
+    for member in answer.value.group.members:
+        lags = [
+            lag.partitions[partition].lag for partition in member.assignment if partition in lag.partitions
+        ]
         rows.append(
             MemberRow(
                 member_id=member.member_id,
@@ -329,7 +333,7 @@ async def kept_sample(call: Call) -> Aged[Sample]:
     """Returns a sample of the group in the path, at most some seconds old. Raises KafkaError."""
     group_id = call.part("group")
     memory = memory_of(call)
-    return await call.kept(
+    return await call.cached(
         ("group", group_id), lambda: _sample(call.connection, memory, group_id), seconds=SAMPLE_SECONDS
     )
 
@@ -340,7 +344,7 @@ async def _sample(connection: ClusterConnection, memory: GroupMemory, group_id: 
     if isinstance(group, KafkaError):
         raise group
     offsets = await admin.list_group_offsets(group_id)
-    assigned = {each for member in group.members for each in member.assignment}
+    assigned = {partition for member in group.members for partition in member.assignment}
     ends = await ends_of(connection, [offsets, dict.fromkeys(assigned)])
     ages = await _ages(connection, offsets, ends)
     lag = await _look(memory, group, offsets, ends, ages)
@@ -357,7 +361,9 @@ async def _look(
     ages: Mapping[TopicPartition, float],
 ) -> GroupLag:
     committed = {
-        partition: each.offset for partition, each in offsets.items() if isinstance(each, CommittedOffset)
+        partition: offset.offset
+        for partition, offset in offsets.items()
+        if isinstance(offset, CommittedOffset)
     }
     now_ms = time.monotonic_ns() // 1_000_000
     return await memory.watch.look(group, committed, ends, ages, Turn(), now_ms=now_ms)
@@ -366,13 +372,13 @@ async def _look(
 async def ends_of(
     connection: ClusterConnection, offsets: Sequence[Mapping[TopicPartition, object]]
 ) -> dict[TopicPartition, int]:
-    wanted = {partition for each in offsets for partition in each}
-    if not wanted:
+    partitions = {partition for group_offsets in offsets for partition in group_offsets}
+    if not partitions:
         return {}
-    found = await connection.admin.list_offsets(
-        dict.fromkeys(sorted(wanted), OffsetSpec.LATEST), wait_for_leaders=False
+    ends = await connection.admin.list_offsets(
+        dict.fromkeys(sorted(partitions), OffsetSpec.LATEST), wait_for_leaders=False
     )
-    return {partition: each.offset for partition, each in found.items() if isinstance(each, OffsetAt)}
+    return {partition: end.offset for partition, end in ends.items() if isinstance(end, OffsetAt)}
 
 
 async def _ages(
@@ -380,14 +386,14 @@ async def _ages(
 ) -> dict[TopicPartition, float]:
     """Returns the ages of the first unread records that the user may read."""
     behind = {
-        partition: each.offset
-        for partition, each in offsets.items()
-        if isinstance(each, CommittedOffset) and ends.get(partition, 0) > each.offset
+        partition: offset.offset
+        for partition, offset in offsets.items()
+        if isinstance(offset, CommittedOffset) and ends.get(partition, 0) > offset.offset
     }
     if not behind or len(behind) > READ_PARTITIONS_MAX:
         return {}
-    found = await lag_seconds(connection.admin, behind, time.time_ns() // 1_000_000)
-    return {partition: age for partition, age in found.items() if isinstance(age, float)}
+    ages = await lag_seconds(connection.admin, behind, time.time_ns() // 1_000_000)
+    return {partition: age for partition, age in ages.items() if isinstance(age, float)}
 
 
 ROUTES = (

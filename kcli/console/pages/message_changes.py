@@ -57,19 +57,19 @@ async def resend_record(action: Action) -> Outcome:
     action.target = f"topic {target}, from {topic}-{place[0]} offset {place[1]}"
     with refusals():
         async with action.connection.client() as client:
-            found = await read_one(TopicFetcher(client, topic), workers_of(action), *place)
+            original = await read_one(TopicFetcher(client, topic), workers_of(action), *place)
         record = NewRecord(
-            key=_bytes(action, "key") if "key" in action.body else found.key,
-            value=_bytes(action, "value") if "value" in action.body else found.value,
-            headers=_headers(action) if "headers" in action.body else found.headers,
+            key=_bytes(action, "key") if "key" in action.body else original.key,
+            value=_bytes(action, "value") if "value" in action.body else original.value,
+            headers=_headers(action) if "headers" in action.body else original.headers,
             partition=_optional(action, "target_partition", PARTITION_MAX),
-            timestamp_ms=found.timestamp_ms if action.flag("keep_timestamp") else None,
+            timestamp_ms=original.timestamp_ms if action.flag("keep_timestamp") else None,
         )
         is_edited = any(name in action.body for name in ("key", "value", "headers"))
         command = (
             _producer_command(action, target, record)
             if is_edited
-            else _copy_command(action, topic, target, found, record)
+            else _copy_command(action, topic, target, original, record)
         )
         return await _sent(action, target, record, command)
 
@@ -106,19 +106,17 @@ async def delete_records(action: Action) -> Outcome:
     for error in errors.values():
         raise error
     rows: list[dict[str, int]] = []
-    for partition, found in sorted(bounds.items()):
-        offset = found.end if before[partition] == END else before[partition]
-        if offset > found.end:
-            raise bad_request(
-                f"{topic}-{partition} ends at offset {found.end}, so nothing is before {offset}"
-            )
+    for partition, span in sorted(bounds.items()):
+        offset = span.end if before[partition] == END else before[partition]
+        if offset > span.end:
+            raise bad_request(f"{topic}-{partition} ends at offset {span.end}, so nothing is before {offset}")
         rows.append(
             {
                 "partition": partition,
-                "start": found.start,
-                "end": found.end,
-                "before": max(offset, found.start),
-                "offsets": max(0, offset - found.start),
+                "start": span.start,
+                "end": span.end,
+                "before": max(offset, span.start),
+                "offsets": max(0, offset - span.start),
             }
         )
     total = sum(row["offsets"] for row in rows)
@@ -136,26 +134,26 @@ async def delete_records(action: Action) -> Outcome:
 
 
 def _bytes(action: Action, name: str) -> bytes | None:
-    found = action.body.get(name)
-    if found is None:
+    value = action.body.get(name)
+    if value is None:
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("text", ""), str):
+    if not isinstance(value, dict) or not isinstance(value.get("text", ""), str):
         raise bad_request(f'{name}: expected {{"format": …, "text": …}}')
-    return encoded(found.get("text", ""), str(found.get("format", "text")), name)
+    return encoded(value.get("text", ""), str(value.get("format", "text")), name)
 
 
 def _headers(action: Action) -> Headers:
-    found = action.body.get("headers", [])
-    if not isinstance(found, list):
+    pairs = action.body.get("headers", [])
+    if not isinstance(pairs, list):
         raise bad_request("headers: expected a list of [name, value]")
     headers: list[tuple[str, bytes | None]] = []
-    for pair in found:
+    for pair in pairs:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)):
             raise bad_request("headers: expected pairs of a name and a value")
         if pair[1] is not None and not isinstance(pair[1], str):
             raise bad_request("headers: expected texts or null")
         headers.append((pair[0], encoded(pair[1], "text", "header")))
-    if any("\ud800" <= each <= "\udfff" for name, _ in headers for each in name):
+    if any("\ud800" <= character <= "\udfff" for name, _ in headers for character in name):
         raise InvalidRecord("the name of a header has half a surrogate pair")
     return tuple(headers)
 
@@ -165,11 +163,11 @@ def _optional(action: Action, name: str, most: int) -> int | None:
 
 
 def _offsets(action: Action) -> dict[int, int]:
-    found = action.settings_of("before")
-    if not found:
+    settings = action.settings_of("before")
+    if not settings:
         raise bad_request("before: expected an offset for at least one partition")
     offsets = {}
-    for partition, offset in found.items():
+    for partition, offset in settings.items():
         text = offset or ""
         number = natural(partition)
         if number is None or number > INT_MAX:
@@ -193,9 +191,9 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
         value=record.value,
         headers=record.headers,
     )
-    found = json.loads(envelope(fields, topic))
-    sent = {name: found[name] for name in ("key", "headers") if found[name] not in (None, [])}
-    sent["value"] = found["value"]
+    document = json.loads(envelope(fields, topic))
+    sent = {name: document[name] for name in ("key", "headers") if document[name] not in (None, [])}
+    sent["value"] = document["value"]
     sent |= {} if record.partition is None else {"partition": record.partition}
     sent |= {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
     line = json.dumps(sent, ensure_ascii=False)
@@ -207,10 +205,10 @@ def _producer_command(action: Action, topic: str, record: NewRecord) -> str:
     return f"printf '%s\\n' {shlex.quote(line)} | {command}"
 
 
-def _copy_command(action: Action, topic: str, target: str, found: ReadRecord, record: NewRecord) -> str:
+def _copy_command(action: Action, topic: str, target: str, source: ReadRecord, record: NewRecord) -> str:
     """The command line that copies a record from one topic to another. The names before the partition and the
     timestamp in a line of JSON are short, so `sed` changes only these numbers."""
-    place = ["--partition", str(found.partition), "--offset", str(found.offset), "--max-messages", "1"]
+    place = ["--partition", str(source.partition), "--offset", str(source.offset), "--max-messages", "1"]
     read = action.command("console-consumer", *option("topic", topic), *place, "--output", "json")
     edits = [] if record.timestamp_ms is not None else ['s/"timestamp": [0-9-]*, //']
     arguments = [*option("topic", target), "--input", "json"]
@@ -219,7 +217,7 @@ def _copy_command(action: Action, topic: str, target: str, found: ReadRecord, re
         arguments.append("--keep-partition")
     parts = [read, action.command("console-producer", *arguments)]
     if edits:
-        parts.insert(1, shlex.join(["sed", *(word for each in edits for word in ("-e", each))]))
+        parts.insert(1, shlex.join(["sed", *(word for edit in edits for word in ("-e", edit))]))
     return " | ".join(parts)
 
 

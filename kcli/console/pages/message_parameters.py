@@ -10,7 +10,7 @@ from kcli.console.messages.decoding import Decoder, Format
 from kcli.console.messages.filters.record_filter import RecordFilter
 from kcli.console.messages.limits import DEFAULT_ROWS, DOWNLOAD_RECORDS, MAX_ROWS
 from kcli.console.messages.look_ups import LookUps
-from kcli.console.messages.matching import Wanted
+from kcli.console.messages.matching import Selection
 from kcli.console.messages.positions import Origin, Start
 from kcli.console.messages.rows import Decoders, Json
 from kcli.console.pages.message_sharing import schemas_of
@@ -21,11 +21,11 @@ PARTITIONS_MAX = 10_000
 """The most partitions that a URL can name."""
 
 
-def wanted_of(call: Call, *, is_download: bool = False) -> Wanted:
+def selection_of(call: Call, *, is_download: bool = False) -> Selection:
     """The filter, the formats and the number of records. Raises FilterSyntaxError and HttpError."""
     most = DOWNLOAD_RECORDS if is_download else MAX_ROWS
     limit = call.integer("limit", most if is_download else DEFAULT_ROWS, least=1, most=most)
-    return Wanted(decoders=decoders_of(call), record_filter=filter_of(call), limit=limit)
+    return Selection(decoders=decoders_of(call), record_filter=filter_of(call), limit=limit)
 
 
 def filter_of(call: Call) -> RecordFilter | None:
@@ -64,7 +64,7 @@ def cursor_of(call: Call) -> dict[int, int] | None:
     text = call.query("cursor")
     if not text:
         return None
-    pairs = [each.partition(":") for each in _parts(text, "cursor")]
+    pairs = [part.partition(":") for part in _parts(text, "cursor")]
     return {_number(partition, "cursor"): _number(offset, "cursor") for partition, _, offset in pairs}
 
 
@@ -118,7 +118,7 @@ def _parts(text: str, name: str) -> list[str]:
 
 
 def _numbers(text: str, name: str) -> list[int]:
-    return [_number(each, name) for each in _parts(text, name)]
+    return [_number(part, name) for part in _parts(text, name)]
 
 
 def _number(text: str, name: str) -> int:

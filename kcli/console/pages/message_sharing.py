@@ -32,9 +32,9 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except KcliError as error:
-        if (found := _REFUSALS.get(type(error))) is None:
+        if (refusal := _REFUSALS.get(type(error))) is None:
             raise
-        raise ConsoleError(found[0], found[1], str(error)) from error
+        raise ConsoleError(refusal[0], refusal[1], str(error)) from error
 
 
 def workers_of(call: Call) -> Workers:

@@ -25,8 +25,8 @@ from kcli.console.pages.message_parameters import (
     filter_of,
     is_committed,
     partitions_of,
+    selection_of,
     start_of,
-    wanted_of,
 )
 from kcli.console.pages.message_sharing import refusals, schemas_of, workers_of
 from kcli.console.routes import Download, Feed, Read
@@ -41,9 +41,9 @@ TAIL_API_MS = 4_000
 async def read_records(call: Call, stream: EventStream) -> None:
     """GET /topics/{topic}/messages: a list of records, from a start or a cursor."""
     with refusals():
-        wanted = wanted_of(call)
+        selection = selection_of(call)
         request = ScanRequest(
-            start=start_of(call), partitions=partitions_of(call), cursor=cursor_of(call), wanted=wanted
+            start=start_of(call), partitions=partitions_of(call), cursor=cursor_of(call), selection=selection
         )
         async with fetching(call) as fetcher, workers_of(call).place():
             await passed_on(Scan(fetcher, request, workers_of(call)).events(), stream, commands_of(call))
@@ -52,9 +52,9 @@ async def read_records(call: Call, stream: EventStream) -> None:
 async def follow_records(call: Call, stream: EventStream) -> None:
     """GET /topics/{topic}/messages/tail: new records, until the page closes the stream."""
     with refusals():
-        wanted, partitions = wanted_of(call), partitions_of(call)
+        selection, partitions = selection_of(call), partitions_of(call)
         async with fetching(call, api_ms=TAIL_API_MS) as fetcher, workers_of(call).place():
-            await passed_on(Tail(fetcher, wanted, workers_of(call), partitions).events(), stream)
+            await passed_on(Tail(fetcher, selection, workers_of(call), partitions).events(), stream)
 
 
 async def analyse(call: Call, stream: EventStream) -> None:
@@ -102,11 +102,15 @@ async def _pieces(raw: bytes) -> AsyncIterator[bytes]:
 async def download_records(call: Call) -> File:
     """GET /topics/{topic}/messages/download: the matching records as JSON Lines, as console-consumer prints them."""
     with refusals():
-        wanted, start, partitions = wanted_of(call, is_download=True), start_of(call), partitions_of(call)
+        selection, start, partitions = (
+            selection_of(call, is_download=True),
+            start_of(call),
+            partitions_of(call),
+        )
 
     async def lines() -> AsyncIterator[bytes]:
         async with fetching(call) as fetcher, workers_of(call).place():
-            download = RecordDownload(fetcher, start, wanted, workers_of(call))
+            download = RecordDownload(fetcher, start, selection, workers_of(call))
             async with aclosing(download.pieces(partitions)) as pieces:
                 async for piece in pieces:
                     yield piece

@@ -68,8 +68,8 @@ class Traffic:
 
 async def show(call: Call) -> dict[str, object]:
     """GET /overview: the figures of the cluster."""
-    kept = await kept_topology(call)
-    topology, storage = kept.value, known_storage(call)
+    answer = await kept_topology(call)
+    topology, storage = answer.value, known_storage(call)
     topics = [topic for topic in topology.topics if not topic.is_internal]
     leaders = [topology.leaders[node.id] for node in topology.alive]
     return {
@@ -94,24 +94,24 @@ async def show_contact(_: Call) -> dict[str, object]:
     return {}
 
 
-def _sizes(kept: Aged[Storage]) -> dict[str, object]:
+def _sizes(answer: Aged[Storage]) -> dict[str, object]:
     """The bytes of records, and the fullest volume. `without` are the brokers whose sizes are unknown."""
-    storage = kept.value
-    directories = [each for broker in storage.brokers for each in storage.directories(broker)]
+    storage = answer.value
+    directories = [directory for broker in storage.brokers for directory in storage.directories(broker)]
     volumes = [
-        (each.usable_bytes / each.total_bytes, each.usable_bytes, each.total_bytes)
-        for each in directories
-        if each.total_bytes and each.usable_bytes is not None
+        (directory.usable_bytes / directory.total_bytes, directory.usable_bytes, directory.total_bytes)
+        for directory in directories
+        if directory.total_bytes and directory.usable_bytes is not None
     ]
     _, usable, total = min(volumes, default=(0.0, None, None))
     return {
-        "age_ms": kept.age_ms,
-        "stale": kept.is_stale,
+        "age_ms": answer.age_ms,
+        "stale": answer.is_stale,
         "without": storage.without,
-        "records_bytes": sum(each.size_bytes for each in directories) if directories else None,
+        "records_bytes": sum(directory.size_bytes for directory in directories) if directories else None,
         "usable_bytes": usable,
         "total_bytes": total,
-        "failed_directories": sum(each.error is not None for each in directories),
+        "failed_directories": sum(directory.error is not None for directory in directories),
     }
 
 
@@ -121,14 +121,14 @@ async def show_checkup(call: Call) -> dict[str, object]:
     cache, known = call.connection.cache, call.connection.cache.known("checkup")
     has_failed = isinstance(known, Checkup) and known.error is not None
     seconds = 1.0 if call.query("fresh") == "1" else FAILED_SECONDS if has_failed else CHECKUP_SECONDS
-    found = cache.begin("checkup", seconds, lambda: _check(call))
-    if found is None:
+    checkup = cache.begin("checkup", seconds, lambda: _check(call))
+    if checkup is None:
         return {"is_running": True}
-    call.uses(found)
+    call.uses(checkup)
     return {
         "is_running": cache.is_loading("checkup"),
-        "error": found.value.error,
-        "findings": found.value.findings,
+        "error": checkup.value.error,
+        "findings": checkup.value.findings,
     }
 
 
@@ -149,25 +149,27 @@ async def _check(call: Call) -> Checkup:
 
 async def show_traffic(call: Call) -> dict[str, object]:
     """GET /traffic: the rates of the brokers' metrics endpoints (--metrics), one point for each answer."""
-    kept: deque[Traffic] = call.connection.keep("traffic", lambda: deque(maxlen=TRAFFIC_SAMPLES_MAX))
+    samples: deque[Traffic] = call.connection.keep("traffic", lambda: deque(maxlen=TRAFFIC_SAMPLES_MAX))
 
     async def load() -> Traffic:
-        found = await _traffic(call)
-        kept.append(found)
-        return found
+        traffic = await _traffic(call)
+        samples.append(traffic)
+        return traffic
 
-    latest = (await call.kept("traffic", load, seconds=TRAFFIC_SECONDS)).value
+    latest = (await call.cached("traffic", load, seconds=TRAFFIC_SECONDS)).value
     return {
         "missing": latest.missing,
-        "series": {name: [[each.at_ms, each.rates.get(name)] for each in kept] for name in _RATES.values()},
+        "series": {
+            name: [[sample.at_ms, sample.rates.get(name)] for sample in samples] for name in _RATES.values()
+        },
     }
 
 
 async def _traffic(call: Call) -> Traffic:
     endpoints = call.rules.settings.metrics
-    found = await asyncio.gather(*map(_rates, endpoints))
-    answered = [each for each in found if each is not None]
-    rates = {name: sum(each.get(name, 0.0) for each in answered) for name in _RATES.values()}
+    answers = await asyncio.gather(*map(_rates, endpoints))
+    answered = [answer for answer in answers if answer is not None]
+    rates = {name: sum(answer.get(name, 0.0) for answer in answered) for name in _RATES.values()}
     return Traffic(
         at_ms=call.clock.now_ms(), rates=rates if answered else {}, missing=len(endpoints) - len(answered)
     )

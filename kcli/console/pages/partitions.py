@@ -51,23 +51,27 @@ class TopicPartitions:
 
 async def kept_partitions(call: Call, topic: str) -> Aged[TopicPartitions]:
     """The partitions of a topic, at most some seconds old. Raises KafkaError if the topic does not exist."""
-    return await call.kept(("partitions", topic), lambda: _load(call, topic))
+    return await call.cached(("partitions", topic), lambda: _load(call, topic))
 
 
 async def _load(call: Call, topic: str) -> TopicPartitions:
-    found = (await call.admin.describe_topics([topic]))[topic]
-    if isinstance(found, KafkaError):
-        raise found
+    description = (await call.admin.describe_topics([topic]))[topic]
+    if isinstance(description, KafkaError):
+        raise description
     # The offsets of partitions without a leader are not requested, because this would only delay the answer.
-    led = [TopicPartition(topic, each.partition) for each in found.partitions if each.leader is not None]
+    led = [
+        TopicPartition(topic, partition.partition)
+        for partition in description.partitions
+        if partition.leader is not None
+    ]
     first = await _offsets(call, led, OffsetSpec.EARLIEST)
     end = await _offsets(call, led, OffsetSpec.LATEST)
-    sizes = await _sizes(call, found)
+    sizes = await _sizes(call, description)
     return TopicPartitions(
-        name=found.name,
-        topic_id=found.topic_id,
-        is_internal=found.is_internal,
-        rows=tuple(_row(topic, each, first, end, sizes) for each in found.partitions),
+        name=description.name,
+        topic_id=description.topic_id,
+        is_internal=description.is_internal,
+        rows=tuple(_row(topic, partition, first, end, sizes) for partition in description.partitions),
         size_bytes=sum(sizes.values()) if sizes else None,
     )
 
@@ -79,14 +83,14 @@ async def _offsets(call: Call, partitions: Sequence[TopicPartition], spec: Offse
 async def _sizes(call: Call, topic: TopicDescription) -> dict[tuple[int, int], int]:
     """The known sizes of replicas in bytes, by partition and broker."""
     by_broker: defaultdict[int, list[TopicPartition]] = defaultdict(list)
-    for each in topic.partitions:
-        for replica in each.isr:
-            by_broker[replica].append(TopicPartition(topic.name, each.partition))
-    wanted = [partition for partitions in by_broker.values() for partition in partitions]
-    found = await call.admin.describe_log_dirs(list(by_broker), partitions=dict.fromkeys(wanted))
+    for partition in topic.partitions:
+        for replica in partition.isr:
+            by_broker[replica].append(TopicPartition(topic.name, partition.partition))
+    places = [partition for partitions in by_broker.values() for partition in partitions]
+    log_dirs = await call.admin.describe_log_dirs(list(by_broker), partitions=dict.fromkeys(places))
     return {
         (replica.partition, broker): replica.size_bytes
-        for broker, directories in found.items()
+        for broker, directories in log_dirs.items()
         if not isinstance(directories, KafkaError)
         for directory in directories
         for replica in directory.replicas
@@ -95,32 +99,38 @@ async def _sizes(call: Call, topic: TopicDescription) -> dict[tuple[int, int], i
 
 
 def _row(
-    topic: str, found: PartitionDescription, first: Offsets, end: Offsets, sizes: dict[tuple[int, int], int]
+    topic: str,
+    description: PartitionDescription,
+    first: Offsets,
+    end: Offsets,
+    sizes: dict[tuple[int, int], int],
 ) -> PartitionRow:
-    partition = TopicPartition(topic, found.partition)
+    partition = TopicPartition(topic, description.partition)
     begins, ends = _offset(first.get(partition)), _offset(end.get(partition))
     return PartitionRow(
-        partition=found.partition,
-        leader=found.leader,
-        preferred_leader=found.replicas[0] if found.replicas else None,
-        leader_epoch=found.leader_epoch,
-        replicas=found.replicas,
-        isr=found.isr,
-        state=_state(found),
+        partition=description.partition,
+        leader=description.leader,
+        preferred_leader=description.replicas[0] if description.replicas else None,
+        leader_epoch=description.leader_epoch,
+        replicas=description.replicas,
+        isr=description.isr,
+        state=_state(description),
         first_offset=begins,
         end_offset=ends,
         records_max=None if begins is None or ends is None else ends - begins,
-        size_bytes=None if found.leader is None else sizes.get((found.partition, found.leader)),
+        size_bytes=None
+        if description.leader is None
+        else sizes.get((description.partition, description.leader)),
     )
 
 
-def _state(found: PartitionDescription) -> str:
-    if found.leader is None:
+def _state(description: PartitionDescription) -> str:
+    if description.leader is None:
         return "offline"
-    if len(found.isr) < len(found.replicas):
+    if len(description.isr) < len(description.replicas):
         return "under-replicated"
-    return "not preferred" if found.replicas and found.leader != found.replicas[0] else ""
+    return "not preferred" if description.replicas and description.leader != description.replicas[0] else ""
 
 
-def _offset(found: OffsetAt | KafkaError | None) -> int | None:
-    return found.offset if isinstance(found, OffsetAt) and found.offset >= 0 else None
+def _offset(answer: OffsetAt | KafkaError | None) -> int | None:
+    return answer.offset if isinstance(answer, OffsetAt) and answer.offset >= 0 else None

@@ -44,10 +44,10 @@ async def list_quotas(call: Call) -> Rows:
     """GET /quotas: all quotas."""
 
     async def load() -> list[QuotaRow]:
-        return [_row(each) for each in await call.admin.describe_client_quotas({}, strict=False)]
+        return [_row(quota) for quota in await call.admin.describe_client_quotas({}, strict=False)]
 
     return call.listing().rows(
-        (await call.kept("quotas", load)).value,
+        (await call.cached("quotas", load)).value,
         text=lambda row: f"{entity_text(_entity_of(row))} {' '.join(row.limits)}",
         columns={
             "entity": lambda row: entity_text(_entity_of(row)),
@@ -96,11 +96,11 @@ def _entity(action: Action) -> dict[str, str | None]:
 
 
 def _limits(action: Action) -> dict[str, float | None]:
-    found = action.body.get("limits", {})
-    if not isinstance(found, dict) or not found:
+    document = action.body.get("limits", {})
+    if not isinstance(document, dict) or not document:
         raise bad_request("limits: expected at least one limit")
     limits: dict[str, float | None] = {}
-    for key, value in found.items():
+    for key, value in document.items():
         if value is not None and (
             isinstance(value, bool)
             or not isinstance(value, int | float)
@@ -139,8 +139,8 @@ def _set(limits: dict[str, float | None]) -> list[tuple[str, float]]:
     return [(key, value) for key, value in limits.items() if value is not None]
 
 
-def _row(found: ClientQuota) -> QuotaRow:
-    entity = found.entity
+def _row(quota: ClientQuota) -> QuotaRow:
+    entity = quota.entity
     return QuotaRow(
         user=entity.get(USER),
         has_user=USER in entity,
@@ -148,7 +148,7 @@ def _row(found: ClientQuota) -> QuotaRow:
         has_client_id=CLIENT_ID in entity,
         ip=entity.get(IP),
         has_ip=IP in entity,
-        limits=dict(sorted(found.values.items())),
+        limits=dict(sorted(quota.values.items())),
     )
 
 

@@ -159,7 +159,10 @@ def _cluster(rules: LoginRules, session: Session) -> dict[str, object]:
         "state": state,
         "user": user,
         "can_log_in": rules.needs_login,
-        "mechanisms": [rules.mechanism, *(each for each in READ_MECHANISMS if each != rules.mechanism)]
+        "mechanisms": [
+            rules.mechanism,
+            *(mechanism for mechanism in READ_MECHANISMS if mechanism != rules.mechanism),
+        ]
         if rules.needs_login
         else [],
         "needs_secret_address": rules.given is Given.CERTIFICATE and state == "login",
@@ -167,7 +170,7 @@ def _cluster(rules: LoginRules, session: Session) -> dict[str, object]:
 
 
 def _text(body: dict[str, object], name: str) -> str:
-    found = body.get(name)
-    if not isinstance(found, str) or not found:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
         raise bad_request(f"{name}: expected a text")
-    return found
+    return value

@@ -39,7 +39,7 @@ def setting_rows(entries: Iterable[ConfigEntry], *own: ConfigSource) -> list[Set
             is_sensitive=entry.is_sensitive,
             is_read_only=entry.is_read_only,
             is_changed=entry.source in own,
-            default=next((each.value for each in entry.synonyms if each.source not in own), None),
+            default=next((synonym.value for synonym in entry.synonyms if synonym.source not in own), None),
         )
         for entry in entries
     ]
@@ -50,14 +50,14 @@ async def settings_of(call: Call, resource: ConfigResource, own: ConfigSource) -
     KafkaError."""
 
     async def load() -> list[SettingRow]:
-        found = (await call.admin.describe_configs([resource], synonyms=True))[resource]
-        if isinstance(found, KafkaError):
-            raise found
-        return setting_rows(found, own)
+        config = (await call.admin.describe_configs([resource], synonyms=True))[resource]
+        if isinstance(config, KafkaError):
+            raise config
+        return setting_rows(config, own)
 
-    kept = await call.kept((f"{resource.type.name.lower()}-configs", resource.name), load)
+    answer = await call.cached((f"{resource.type.name.lower()}-configs", resource.name), load)
     only_changed = call.query("changed") == "1"
-    rows = [row for row in kept.value if row.is_changed or not only_changed]
+    rows = [row for row in answer.value if row.is_changed or not only_changed]
     return call.listing().rows(
         rows,
         text=lambda row: f"{row.name} {row.value or ''} {row.source}",
@@ -87,9 +87,11 @@ def change_command(action: Action, entity: Sequence[str], changes: Iterable[Alte
     placeholder replaces a secret."""
     changes = list(changes)
     added = {
-        each.name: _shown(each.name, each.value or "") for each in changes if each.op is ConfigOperation.SET
+        change.name: _shown(change.name, change.value or "")
+        for change in changes
+        if change.op is ConfigOperation.SET
     }
-    deleted = [each.name for each in changes if each.op is ConfigOperation.DELETE]
+    deleted = [change.name for change in changes if change.op is ConfigOperation.DELETE]
     removed = ["--delete-config", ",".join(deleted)] if deleted else []
     if any(mark in value for value in added.values() for mark in "[]"):
         # --add-config removes brackets, so the values are in a file.
@@ -105,7 +107,7 @@ def change_command(action: Action, entity: Sequence[str], changes: Iterable[Alte
 
 def changes_summary(target: str, changes: Iterable[AlterConfig], *, is_preview: bool) -> str:
     """One sentence about changed settings."""
-    names = ", ".join(each.name for each in changes)
+    names = ", ".join(change.name for change in changes)
     return (
         f"The cluster accepts the change of {names} of {target}."
         if is_preview

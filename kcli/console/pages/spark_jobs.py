@@ -69,7 +69,7 @@ class QueryRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Sources:
     """The checkpoints by directory, and the errors of directories that could not be read."""
 
     checkpoints: list[tuple[str, Checkpoint]]
@@ -80,24 +80,24 @@ async def show_sources(call: Call) -> dict[str, object]:
     """GET /spark: the numbers of checkpoints and servers that the options name, and an error for each of these that
     cannot be read."""
     settings = call.rules.settings
-    found = (await _kept_checkpoints(call)).value
+    sources = (await _kept_checkpoints(call)).value
     applications = (await _kept_applications(call)).value
     return {
         "checkpoints": len(settings.spark_checkpoints),
         "servers": len(settings.spark_urls),
-        "problems": [*found.problems, *applications[1]],
+        "problems": [*sources.problems, *applications[1]],
     }
 
 
 async def list_queries(call: Call) -> Rows:
     """GET /spark/queries: the streaming queries, with their lag."""
-    kept = await _kept_checkpoints(call)
-    ends = await _kept_ends(call, kept.value)
-    rows = [_row(directory, checkpoint, ends) for directory, checkpoint in kept.value.checkpoints]
+    answer = await _kept_checkpoints(call)
+    ends = await _kept_ends(call, answer.value)
+    rows = [_row(directory, checkpoint, ends) for directory, checkpoint in answer.value.checkpoints]
     return call.listing().rows(
         rows,
         text=lambda row: (
-            f"{row.name} {row.query_id} {row.directory} {' '.join(each.topic for each in row.topics)}"
+            f"{row.name} {row.query_id} {row.directory} {' '.join(topic.topic for topic in row.topics)}"
         ),
         columns={
             "name": lambda row: row.name,
@@ -110,9 +110,9 @@ async def list_queries(call: Call) -> Rows:
 
 async def list_applications(call: Call) -> Rows:
     """GET /spark/applications: the applications of Spark's servers."""
-    kept = await _kept_applications(call)
+    answer = await _kept_applications(call)
     return call.listing().rows(
-        list(kept.value[0]),
+        list(answer.value[0]),
         text=lambda row: f"{row.name} {row.id} {row.user}",
         columns={
             "newest": lambda row: -(row.started_ms or 0),
@@ -123,21 +123,21 @@ async def list_applications(call: Call) -> Rows:
     )
 
 
-async def _kept_checkpoints(call: Call) -> Aged[_Found]:
-    async def load() -> _Found:
+async def _kept_checkpoints(call: Call) -> Aged[_Sources]:
+    async def load() -> _Sources:
         return await asyncio.to_thread(_read, call.rules.settings.spark_checkpoints)
 
-    return await call.kept(("spark-checkpoints",), load)
+    return await call.cached(("spark-checkpoints",), load)
 
 
-def _read(directories: Sequence[str]) -> _Found:
-    found = _Found([], [])
+def _read(directories: Sequence[str]) -> _Sources:
+    sources = _Sources([], [])
     for directory in directories:
         try:
-            found.checkpoints.extend((directory, each) for each in read_checkpoints(directory))
+            sources.checkpoints.extend((directory, checkpoint) for checkpoint in read_checkpoints(directory))
         except NoCheckpoint as error:
-            found.problems.append(str(error))
-    return found
+            sources.problems.append(str(error))
+    return sources
 
 
 async def _kept_applications(call: Call) -> Aged[tuple[list[Application], list[str]]]:
@@ -151,27 +151,27 @@ async def _kept_applications(call: Call) -> Aged[tuple[list[Application], list[s
                 problems.append(str(error))
         return applications, problems
 
-    return await call.kept(("spark-applications",), load)
+    return await call.cached(("spark-applications",), load)
 
 
-async def _kept_ends(call: Call, found: _Found) -> Ends:
+async def _kept_ends(call: Call, sources: _Sources) -> Ends:
     """Returns the end offsets, or an empty result if the cluster does not answer: the checkpoints are known without the
     cluster, but no lag is known."""
     contact = call.connection.contact
     try:
-        kept = await contact.guarded(call.kept(("spark-ends",), lambda: _end_offsets(call, found)))
+        answer = await contact.guarded(call.cached(("spark-ends",), lambda: _end_offsets(call, sources)))
     except (NoAnswer, NetworkException, TimeoutException, OSError):
         return {}
-    return {} if kept.is_stale or contact.is_lost else kept.value
+    return {} if answer.is_stale or contact.is_lost else answer.value
 
 
-async def _end_offsets(call: Call, found: _Found) -> Ends:
+async def _end_offsets(call: Call, sources: _Sources) -> Ends:
     """Returns the end offset of each partition, or the reason why it is unknown."""
-    wanted = dict.fromkeys(part for _, checkpoint in found.checkpoints for part in checkpoint.offsets)
-    asked = dict.fromkeys(list(wanted)[:PARTITIONS_MAX], int(OffsetSpec.LATEST))
-    if not asked:
+    parts = dict.fromkeys(part for _, checkpoint in sources.checkpoints for part in checkpoint.offsets)
+    specs = dict.fromkeys(list(parts)[:PARTITIONS_MAX], int(OffsetSpec.LATEST))
+    if not specs:
         return {}
-    ends = await call.admin.list_offsets(asked, wait_for_leaders=False)
+    ends = await call.admin.list_offsets(specs, wait_for_leaders=False)
     return {part: end if isinstance(end, KafkaError) else end.offset for part, end in ends.items()}
 
 
@@ -189,9 +189,9 @@ def _row(directory: str, checkpoint: Checkpoint, ends: Ends) -> QueryRow:
     topics = [
         TopicLag(topic=topic, partitions=len(lags[topic]), lag=whole_sum(lags[topic]))
         for topic in sorted(lags)
-        if any(each is not None for each in lags[topic])
+        if any(lag is not None for lag in lags[topic])
     ]
-    unnamed = lags.keys() - {each.topic for each in topics}
+    unnamed = lags.keys() - {topic.topic for topic in topics}
     unanswered = len(unnamed - hidden)
     return QueryRow(
         name=checkpoint.name,
@@ -201,7 +201,7 @@ def _row(directory: str, checkpoint: Checkpoint, ends: Ends) -> QueryRow:
         committed_ms=checkpoint.committed_ms,
         planned_ms=checkpoint.planned_ms,
         watermark_ms=checkpoint.watermark_ms,
-        lag=whole_sum([each.lag for each in topics]) if topics and not unanswered else None,
+        lag=whole_sum([topic.lag for topic in topics]) if topics and not unanswered else None,
         topics=topics,
         hidden_topics=len(unnamed) - unanswered,
         unanswered_topics=unanswered,

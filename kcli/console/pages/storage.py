@@ -55,13 +55,13 @@ class Storage:
 
     def directories(self, broker: int) -> tuple[Directory, ...]:
         """The known directories of a broker."""
-        found = self.brokers.get(broker, ())
-        return () if isinstance(found, KafkaError) else found
+        answer = self.brokers.get(broker, ())
+        return () if isinstance(answer, KafkaError) else answer
 
     def error(self, broker: int) -> str | None:
         """The reason why the directories of a broker are unknown."""
-        found = self.brokers.get(broker)
-        return (found.message or found.code.name) if isinstance(found, KafkaError) else None
+        answer = self.brokers.get(broker)
+        return (answer.message or answer.code.name) if isinstance(answer, KafkaError) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Sample:
 
 async def kept_storage(call: Call) -> Aged[Storage]:
     """The sizes, at most some seconds old."""
-    return await call.kept(_KEY, lambda: _load(call), seconds=SIZES_SECONDS, older_seconds=SIZES_SECONDS)
+    return await call.cached(_KEY, lambda: _load(call), seconds=SIZES_SECONDS, older_seconds=SIZES_SECONDS)
 
 
 def known_storage(call: Call) -> Aged[Storage] | None:
@@ -85,8 +85,8 @@ def known_storage(call: Call) -> Aged[Storage] | None:
 
 def samples(call: Call) -> deque[Sample]:
     """The samples of the connection, the oldest first."""
-    kept: deque[Sample] = call.connection.keep("size samples", lambda: deque(maxlen=SAMPLES_MAX))
-    return kept
+    history: deque[Sample] = call.connection.keep("size samples", lambda: deque(maxlen=SAMPLES_MAX))
+    return history
 
 
 async def _load(call: Call) -> Storage:
@@ -95,9 +95,9 @@ async def _load(call: Call) -> Storage:
     brokers: dict[int, tuple[Directory, ...] | KafkaError] = {}
     # One broker at a time, because the answer of a large broker has tens of megabytes as objects.
     for node in topology.value.alive:
-        found = (await call.admin.describe_log_dirs([node.id]))[node.id]
-        brokers[node.id] = found if isinstance(found, KafkaError) else await _summaries(found, topics)
-    known = {broker for broker, found in brokers.items() if not isinstance(found, KafkaError)}
+        answer = (await call.admin.describe_log_dirs([node.id]))[node.id]
+        brokers[node.id] = answer if isinstance(answer, KafkaError) else await _summaries(answer, topics)
+    known = {broker for broker, answer in brokers.items() if not isinstance(answer, KafkaError)}
     without = tuple(broker for broker in sorted(topology.value.replicas) if broker not in known)
     # A sum without a broker would look as if the topics had become smaller, so it leaves a gap in the graph.
     if known and not without:
@@ -105,30 +105,30 @@ async def _load(call: Call) -> Storage:
     return Storage(brokers=brokers, topics=topics, without=without)
 
 
-async def _summaries(found: tuple[LogDirDescription, ...], topics: Counter[str]) -> tuple[Directory, ...]:
+async def _summaries(log_dirs: tuple[LogDirDescription, ...], topics: Counter[str]) -> tuple[Directory, ...]:
     directories = []
-    for each in found:
+    for directory in log_dirs:
         size_bytes = 0
-        for number, replica in enumerate(each.replicas, 1):
+        for number, replica in enumerate(directory.replicas, 1):
             size_bytes += replica.size_bytes
             topics[replica.topic] += replica.size_bytes
             if number % REPLICAS_PER_TURN == 0:
                 await asyncio.sleep(0)
         directories.append(
             Directory(
-                path=each.path,
-                error=None if each.error is None else each.error.message,
-                replicas=len(each.replicas),
+                path=directory.path,
+                error=None if directory.error is None else directory.error.message,
+                replicas=len(directory.replicas),
                 size_bytes=size_bytes,
-                total_bytes=each.total_bytes,
-                usable_bytes=each.usable_bytes,
+                total_bytes=directory.total_bytes,
+                usable_bytes=directory.usable_bytes,
             )
         )
     return tuple(directories)
 
 
 def _remember(call: Call, topics: Mapping[str, int]) -> None:
-    kept = samples(call)
+    history = samples(call)
     now = call.clock.now_ms()
-    if not kept or now - kept[-1].at_ms >= SAMPLE_SECONDS * 1000:
-        kept.append(Sample(now, topics))
+    if not history or now - history[-1].at_ms >= SAMPLE_SECONDS * 1000:
+        history.append(Sample(now, topics))

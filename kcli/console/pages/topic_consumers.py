@@ -54,9 +54,9 @@ class ConsumerRows(Rows):
 async def list_consumers(call: Call) -> ConsumerRows:
     """GET /topics/{topic}/consumers: the groups that read the topic, with their lag."""
     topic = call.part("topic")
-    kept = await call.kept(("consumers", topic), lambda: _load(call, topic), seconds=CONSUMERS_SECONDS)
-    found = call.listing().rows(
-        kept.value.rows,
+    answer = await call.cached(("consumers", topic), lambda: _load(call, topic), seconds=CONSUMERS_SECONDS)
+    page = call.listing().rows(
+        answer.value.rows,
         text=lambda row: f"{row.group} {row.state}",
         columns={
             "group": lambda row: row.group,
@@ -66,24 +66,26 @@ async def list_consumers(call: Call) -> ConsumerRows:
             "lag": lambda row: row.lag,
         },
     )
-    return ConsumerRows(total=found.total, rows=found.rows, left_out=kept.value.left_out)
+    return ConsumerRows(total=page.total, rows=page.rows, left_out=answer.value.left_out)
 
 
 async def _load(call: Call, topic: str) -> _Consumers:
-    listed = [each for each in await call.admin.list_groups() if each.protocol in CONSUMER_PROTOCOL_TYPES]
+    listed = [
+        listing for listing in await call.admin.list_groups() if listing.protocol in CONSUMER_PROTOCOL_TYPES
+    ]
     shown = listed[:GROUPS_MAX]
-    ids = [each.group_id for each in shown]
+    ids = [listing.group_id for listing in shown]
     described = await call.admin.describe_groups(ids) if ids else {}
     committed = await call.admin.list_all_offsets(ids) if ids else {}
-    found: dict[str, tuple[GroupListing, dict[TopicPartition, int | None], int]] = {}
-    for each in shown:
+    consumers: dict[str, tuple[GroupListing, dict[TopicPartition, int | None], int]] = {}
+    for listing in shown:
         await asyncio.sleep(0)
-        group, offsets = described.get(each.group_id), committed.get(each.group_id)
+        group, offsets = described.get(listing.group_id), committed.get(listing.group_id)
         places, members = _places(topic, group, {} if isinstance(offsets, KafkaError) else offsets or {})
         if places:
-            found[each.group_id] = each, places, members
-    ends = await ends_of(call.connection, [places for _, places, _ in found.values()])
-    rows = tuple(_row(*each, ends) for each in found.values())
+            consumers[listing.group_id] = listing, places, members
+    ends = await ends_of(call.connection, [places for _, places, _ in consumers.values()])
+    rows = tuple(_row(*consumer, ends) for consumer in consumers.values())
     return _Consumers(rows, len(listed) - len(shown))
 
 
@@ -96,13 +98,13 @@ def _places(
     places: dict[TopicPartition, int | None] = {}
     members = 0
     for member in group.members if isinstance(group, GroupDescription) else ():
-        own = [each for each in member.assignment if each.topic == topic]
+        own = [partition for partition in member.assignment if partition.topic == topic]
         members += bool(own)
         places |= dict.fromkeys(own)
     places |= {
-        each: offset.offset
-        for each, offset in offsets.items()
-        if each.topic == topic and isinstance(offset, CommittedOffset)
+        partition: offset.offset
+        for partition, offset in offsets.items()
+        if partition.topic == topic and isinstance(offset, CommittedOffset)
     }
     return places, members
 
@@ -114,8 +116,8 @@ def _row(
     ends: Mapping[TopicPartition, int],
 ) -> ConsumerRow:
     lags = [
-        None if offset is None or each not in ends else max(0, ends[each] - offset)
-        for each, offset in places.items()
+        None if offset is None or partition not in ends else max(0, ends[partition] - offset)
+        for partition, offset in places.items()
     ]
     return ConsumerRow(
         group=listed.group_id,

@@ -92,28 +92,28 @@ def _row(topic: TopicSummary, size_bytes: int | None) -> TopicRow:
 
 async def show_topic(call: Call) -> dict[str, object]:
     """GET /topics/{topic}: the figures of one topic."""
-    found = await kept_partitions(call, call.part("topic"))
-    rows = found.value.rows
+    answer = await kept_partitions(call, call.part("topic"))
+    rows = answer.value.rows
     offsets = [(row.first_offset, row.end_offset) for row in rows]
     known = [end - first for first, end in offsets if first is not None and end is not None]
     return {
-        "name": found.value.name,
-        "id": found.value.topic_id,
-        "is_internal": found.value.is_internal,
+        "name": answer.value.name,
+        "id": answer.value.topic_id,
+        "is_internal": answer.value.is_internal,
         "partitions": len(rows),
         "replication_factor": max((len(row.replicas) for row in rows), default=0),
         "under_replicated": sum(len(row.isr) < len(row.replicas) for row in rows),
         "offline": sum(row.leader is None for row in rows),
         "records_max": sum(known) if len(known) == len(rows) else None,
-        "size_bytes": found.value.size_bytes,
+        "size_bytes": answer.value.size_bytes,
     }
 
 
 async def list_partitions(call: Call) -> Rows:
     """GET /topics/{topic}/partitions: the partitions with their replicas, offsets and sizes."""
-    found = await kept_partitions(call, call.part("topic"))
+    answer = await kept_partitions(call, call.part("topic"))
     return call.listing().rows(
-        found.value.rows,
+        answer.value.rows,
         text=lambda row: f"{row.partition} leader {row.leader} {row.state}",
         columns={
             "partition": lambda row: row.partition,
@@ -131,7 +131,7 @@ async def show_growth(call: Call) -> dict[str, object]:
     """GET /topics/{topic}/growth: the sizes of the topic since the session first requested sizes."""
     await kept_storage(call)
     topic = call.part("topic")
-    return {"points": [[each.at_ms, each.topics.get(topic)] for each in samples(call)]}
+    return {"points": [[sample.at_ms, sample.topics.get(topic)] for sample in samples(call)]}
 
 
 async def list_settings(call: Call) -> Rows:
@@ -171,12 +171,12 @@ async def delete(action: Action) -> Outcome:
     action.target = f"topic {name}"
     command = action.command("topics", "--delete", *option("topic", topic_pattern(name)))
     if action.is_preview:
-        found = (await kept_partitions(action, name)).value
-        records = sum(row.records_max or 0 for row in found.rows)
+        partitions = (await kept_partitions(action, name)).value
+        records = sum(row.records_max or 0 for row in partitions.rows)
         return Outcome(
             command=command,
-            summary=f"This deletes the topic {name} with {len(found.rows)} partitions and up to {records:,} records. "
-            "They cannot be restored.",
+            summary=f"This deletes the topic {name} with {len(partitions.rows)} partitions and up to {records:,} "
+            "records. They cannot be restored.",
         )
     _raise(await action.admin.delete_topics([name]), name)
     return Outcome(command=command, summary=f"Deleted the topic {name}.")
@@ -187,8 +187,8 @@ async def add_partitions(action: Action) -> Outcome:
     name = action.part("topic")
     action.target = f"topic {name}"
     count = action.number("count", least=1, most=PARTITIONS_MAX)
-    wanted = NewPartitions(topic=name, count=count)
-    _raise(await action.admin.create_partitions([wanted], validate_only=action.is_preview), name)
+    partitions = NewPartitions(topic=name, count=count)
+    _raise(await action.admin.create_partitions([partitions], validate_only=action.is_preview), name)
     return Outcome(
         command=action.command(
             "topics", "--alter", *option("topic", topic_pattern(name)), "--partitions", str(count)

@@ -65,7 +65,7 @@ class Topology:
 
 async def kept_topology(call: Call) -> Aged[Topology]:
     """The topology, at most some seconds old."""
-    return await call.kept("topology", lambda: _load(call), older_seconds=OLDER_SECONDS)
+    return await call.cached("topology", lambda: _load(call), older_seconds=OLDER_SECONDS)
 
 
 async def all_topics(admin: AdminClient) -> MetadataResponse:
@@ -89,14 +89,14 @@ async def _load(call: Call) -> Topology:
     topics = []
     for number, topic in enumerate(response.topics):
         topics.append(_summary(topic))
-        for each in topic.partitions:
-            leaders[each.leader_id] += 1
-            for replica in each.replica_nodes:
+        for partition in topic.partitions:
+            leaders[partition.leader_id] += 1
+            for replica in partition.replica_nodes:
                 replicas[replica] += 1
-            if each.replica_nodes:
-                preferred[each.replica_nodes[0]] += 1
-            if len(each.isr_nodes) < len(each.replica_nodes):
-                out_of_sync.update(set(each.replica_nodes).difference(each.isr_nodes))
+            if partition.replica_nodes:
+                preferred[partition.replica_nodes[0]] += 1
+            if len(partition.isr_nodes) < len(partition.replica_nodes):
+                out_of_sync.update(set(partition.replica_nodes).difference(partition.isr_nodes))
         if number % TOPICS_PER_TURN == 0:
             await asyncio.sleep(0)
     return Topology(
@@ -115,8 +115,8 @@ def _with_absent(nodes: tuple[Node, ...], replicas: Iterable[int]) -> tuple[Node
     """All brokers, sorted by id. A broker with replicas that is not in `nodes` is added as fenced, because Kafka before
     4.0 lists no fenced brokers."""
     absent = set(replicas).difference(node.id for node in nodes)
-    found = [*nodes, *(Node(broker, "", NO_PORT, is_fenced=True) for broker in absent)]
-    return tuple(sorted(found, key=lambda node: node.id))
+    all_nodes = [*nodes, *(Node(broker, "", NO_PORT, is_fenced=True) for broker in absent)]
+    return tuple(sorted(all_nodes, key=lambda node: node.id))
 
 
 def _summary(topic: MetadataResponseTopic) -> TopicSummary:
@@ -125,8 +125,10 @@ def _summary(topic: MetadataResponseTopic) -> TopicSummary:
         name=topic.name or "",
         is_internal=topic.is_internal,
         partitions=len(partitions),
-        replication_factor=max((len(each.replica_nodes) for each in partitions), default=0),
-        under_replicated=sum(len(each.isr_nodes) < len(each.replica_nodes) for each in partitions),
-        offline=sum(each.leader_id == NO_LEADER for each in partitions),
+        replication_factor=max((len(partition.replica_nodes) for partition in partitions), default=0),
+        under_replicated=sum(
+            len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions
+        ),
+        offline=sum(partition.leader_id == NO_LEADER for partition in partitions),
         error=topic.error_code.name if topic.error_code else None,
     )

@@ -70,7 +70,7 @@ async def show_trace(call: Call) -> TraceAnswer:
             "The console knows no store of traces. Start it with --traces URL (http://HOST:16686 for Jaeger).",
         )
     try:
-        kept = await call.kept(("trace", trace_id), lambda: stored_trace(store, trace_id))
+        answer = await call.cached(("trace", trace_id), lambda: stored_trace(store, trace_id))
     except TraceNotFound as error:
         raise ConsoleError(
             HTTPStatus.NOT_FOUND,
@@ -79,7 +79,7 @@ async def show_trace(call: Call) -> TraceAnswer:
         ) from error
     except TraceStoreError as error:
         raise ConsoleError(HTTPStatus.BAD_GATEWAY, STORE_FAILED, str(error)) from error
-    tree = rows(kept.value)
+    tree = rows(answer.value)
     place = (topic, partition, offset)
     arguments = ("--topic", topic, "--partition", str(partition), "--offset", str(offset), "--traces", "URL")
     return TraceAnswer(
@@ -89,7 +89,7 @@ async def show_trace(call: Call) -> TraceAnswer:
         count=len(tree),
         steps=[
             StepRow(name=step.name, service=step.where, duration_us=step.duration_ns / 1000)
-            for step in steps(kept.value, *place)
+            for step in steps(answer.value, *place)
         ],
         command=call.command("trace", *arguments),
     )

@@ -51,12 +51,12 @@ async def list_transactions(call: Call) -> Rows:
     """GET /transactions: all transactions. With ?open=1, only transactions that have not ended."""
 
     async def load() -> list[TransactionRow]:
-        return [_row(each) for each in await call.admin.list_transactions()]
+        return [_row(transaction) for transaction in await call.admin.list_transactions()]
 
-    kept = await call.kept("transactions", load)
+    answer = await call.cached("transactions", load)
     only_open = call.query("open") == "1"
     return call.listing().rows(
-        [each for each in kept.value if each.is_open or not only_open],
+        [row for row in answer.value if row.is_open or not only_open],
         text=lambda row: f"{row.transactional_id} {row.state} {row.producer_id}",
         columns={
             "transactional_id": lambda row: row.transactional_id,
@@ -69,18 +69,18 @@ async def list_transactions(call: Call) -> Rows:
 
 async def show_transaction(call: Call) -> dict[str, object]:
     """GET /transactions/by-id?id=…: one transaction with its partitions."""
-    found = await _described(call, call.query("id"))
+    transaction = await _described(call, call.query("id"))
     return {
-        "transactional_id": found.transactional_id,
-        "state": found.state,
-        "is_open": found.state in OPEN,
-        "producer_id": found.producer_id,
-        "producer_epoch": found.producer_epoch,
-        "coordinator": found.coordinator,
-        "timeout_ms": found.timeout_ms,
-        "start_ms": found.start_ms,
+        "transactional_id": transaction.transactional_id,
+        "state": transaction.state,
+        "is_open": transaction.state in OPEN,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "coordinator": transaction.coordinator,
+        "timeout_ms": transaction.timeout_ms,
+        "start_ms": transaction.start_ms,
         "now_ms": SystemClock().now_ms(),
-        "partitions": [{"topic": topic, "partition": number} for topic, number in found.partitions],
+        "partitions": [{"topic": topic, "partition": number} for topic, number in transaction.partitions],
     }
 
 
@@ -88,14 +88,14 @@ async def list_hanging(call: Call) -> Rows:
     """GET /transactions/hanging: the transactions that no coordinator will end."""
 
     async def load() -> list[HangingRow]:
-        names = [each.name for each in await call.admin.list_topics()]
+        names = [topic.name for topic in await call.admin.list_topics()]
         described = await call.admin.describe_topics(names) if names else {}
-        topics = {name: each for name, each in described.items() if isinstance(each, TopicDescription)}
-        found = await hanging_transactions(call.admin, topics, SystemClock().now_ms())
-        return [_hanging_row(each) for each in found]
+        topics = {name: topic for name, topic in described.items() if isinstance(topic, TopicDescription)}
+        transactions = await hanging_transactions(call.admin, topics, SystemClock().now_ms())
+        return [_hanging_row(transaction) for transaction in transactions]
 
     return call.listing().rows(
-        (await call.kept("hanging", load, seconds=HANGING_SECONDS)).value,
+        (await call.cached("hanging", load, seconds=HANGING_SECONDS)).value,
         text=lambda row: f"{row.topic} {row.producer_id}",
         columns={"topic": lambda row: (row.topic, row.partition)},
     )
@@ -113,15 +113,15 @@ async def abort_hanging(action: Action) -> Outcome:
     producers = (await action.admin.describe_producers([partition]))[partition]
     if isinstance(producers, KafkaError):
         raise producers
-    found = next((each for each in producers if each.start_offset == start_offset), None)
-    if found is None:
+    producer = next((producer for producer in producers if producer.start_offset == start_offset), None)
+    if producer is None:
         raise bad_request(f"{partition} has no open transaction that began at offset {start_offset}")
     if not action.is_preview:
         await action.admin.abort_transaction(
             partition,
-            producer_id=found.producer_id,
-            producer_epoch=found.producer_epoch,
-            coordinator_epoch=max(found.coordinator_epoch, 0),
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            coordinator_epoch=max(producer.coordinator_epoch, 0),
         )
     return Outcome(
         command=action.command(
@@ -133,7 +133,7 @@ async def abort_hanging(action: Action) -> Outcome:
             "--start-offset",
             str(start_offset),
         ),
-        summary=f"{'Aborts' if action.is_preview else 'Aborted'} the transaction of producer {found.producer_id} in "
+        summary=f"{'Aborts' if action.is_preview else 'Aborted'} the transaction of producer {producer.producer_id} in "
         f"{partition} from offset {start_offset}.",
     )
 
@@ -141,13 +141,13 @@ async def abort_hanging(action: Action) -> Outcome:
 async def terminate(action: Action) -> Outcome:
     """POST /transactions/terminate {transactional_id}: aborts an open transaction, and fences its producer."""
     name = action.text("transactional_id")
-    found = await _described(action, name)
-    action.target = f"transactional id {found.transactional_id}"
-    if found.state not in OPEN:
-        raise bad_request(f"{name[:100]} has no open transaction. Its state is {found.state}")
+    transaction = await _described(action, name)
+    action.target = f"transactional id {transaction.transactional_id}"
+    if transaction.state not in OPEN:
+        raise bad_request(f"{name[:100]} has no open transaction. Its state is {transaction.state}")
     if not action.is_preview:
         await action.admin.force_terminate_transaction(name)
-    count = len(found.partitions)
+    count = len(transaction.partitions)
     return Outcome(
         command=action.command("transactions", "forceTerminateTransaction", *option("transactionalId", name)),
         summary=f"{'Aborts' if action.is_preview else 'Aborted'} the transaction of {name} in {count} "
@@ -158,27 +158,27 @@ async def terminate(action: Action) -> Outcome:
 async def _described(call: Call, name: str) -> TransactionDescription:
     if not name:
         raise bad_request("id: expected a transactional id")
-    found = (await call.admin.describe_transactions([name]))[name]
-    if isinstance(found, KafkaError):
-        raise found
-    return found
+    transaction = (await call.admin.describe_transactions([name]))[name]
+    if isinstance(transaction, KafkaError):
+        raise transaction
+    return transaction
 
 
-def _row(found: TransactionListing) -> TransactionRow:
+def _row(listing: TransactionListing) -> TransactionRow:
     return TransactionRow(
-        transactional_id=found.transactional_id,
-        state=found.state,
-        is_open=found.state in OPEN,
-        producer_id=found.producer_id,
-        coordinator=found.coordinator,
+        transactional_id=listing.transactional_id,
+        state=listing.state,
+        is_open=listing.state in OPEN,
+        producer_id=listing.producer_id,
+        coordinator=listing.coordinator,
     )
 
 
-def _hanging_row(found: HangingTransaction) -> HangingRow:
-    producer = found.producer
+def _hanging_row(transaction: HangingTransaction) -> HangingRow:
+    producer = transaction.producer
     return HangingRow(
-        topic=found.partition.topic,
-        partition=found.partition.partition,
+        topic=transaction.partition.topic,
+        partition=transaction.partition.partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         coordinator_epoch=producer.coordinator_epoch,

@@ -38,7 +38,7 @@ async def list_users(call: Call) -> Rows:
     """GET /users: the users with SCRAM credentials."""
 
     async def load() -> list[UserRow]:
-        found, acls = await asyncio.gather(
+        credentials, acls = await asyncio.gather(
             call.admin.describe_user_scram_credentials(), _acls_by_principal(call)
         )
         return [
@@ -46,15 +46,15 @@ async def list_users(call: Call) -> Rows:
                 name=name,
                 mechanisms={}
                 if isinstance(infos, KafkaError)
-                else {each.mechanism.name if each.mechanism else "?": each.iterations for each in infos},
+                else {info.mechanism.name if info.mechanism else "?": info.iterations for info in infos},
                 acls=None if acls is None else acls[f"User:{name}"],
                 error=infos.message if isinstance(infos, KafkaError) else None,
             )
-            for name, infos in found.items()
+            for name, infos in credentials.items()
         ]
 
     return call.listing().rows(
-        (await call.kept("users", load)).value,
+        (await call.cached("users", load)).value,
         text=lambda row: f"{row.name} {' '.join(row.mechanisms)}",
         columns={"name": lambda row: row.name, "acls": lambda row: row.acls},
     )
@@ -111,12 +111,12 @@ async def _known(action: Action, name: str) -> frozenset[str]:
     infos = (await action.admin.describe_user_scram_credentials([name])).get(name, ())
     if isinstance(infos, KafkaError):
         return frozenset()
-    return frozenset(each.mechanism.name for each in infos if each.mechanism is not None)
+    return frozenset(info.mechanism.name for info in infos if info.mechanism is not None)
 
 
 async def _acls_by_principal(call: Call) -> Counter[str] | None:
     try:
-        return Counter(each.principal for each in await call.admin.describe_acls())
+        return Counter(acl.principal for acl in await call.admin.describe_acls())
     except KafkaError:
         return None  # there is no authorizer, or no right to see ACLs
 
@@ -133,10 +133,10 @@ def _name(action: Action) -> str:
 
 
 def _mechanism(action: Action) -> Mechanism:
-    found = MECHANISMS.get(action.text("mechanism"))
-    if found is None:
+    mechanism = MECHANISMS.get(action.text("mechanism"))
+    if mechanism is None:
         raise bad_request(f"mechanism: expected {' or '.join(MECHANISMS)}")
-    return found
+    return mechanism
 
 
 ROUTES = (

@@ -38,18 +38,22 @@ class Application:
 
 async def read_applications(url: str) -> list[Application]:
     """Returns the applications that a server of Spark lists, newest first. Raises UrlError."""
-    found = await _json(url, f"/api/v1/applications?limit={APPLICATIONS_MAX}")
-    read = [_application(each, shown_url(url)) for each in found[:APPLICATIONS_MAX] if isinstance(each, dict)]
-    running = [each for each in read if each.is_running][:DETAILS_MAX]
-    counted = {each.id: await _with_jobs(url, each) for each in running}
-    return [counted.get(each.id, each) for each in read]
+    documents = await _json(url, f"/api/v1/applications?limit={APPLICATIONS_MAX}")
+    read = [
+        _application(document, shown_url(url))
+        for document in documents[:APPLICATIONS_MAX]
+        if isinstance(document, dict)
+    ]
+    running = [application for application in read if application.is_running][:DETAILS_MAX]
+    counted = {application.id: await _with_jobs(url, application) for application in running}
+    return [counted.get(application.id, application) for application in read]
 
 
 async def _with_jobs(url: str, application: Application) -> Application:
     from dataclasses import replace
 
     jobs = await _json(url, f"/api/v1/applications/{quote(application.id, safe='')}/jobs")
-    states = [each.get("status") for each in jobs if isinstance(each, dict)]
+    states = [job.get("status") for job in jobs if isinstance(job, dict)]
     return replace(application, running_jobs=states.count("RUNNING"), failed_jobs=states.count("FAILED"))
 
 
@@ -60,21 +64,21 @@ async def _json(url: str, target: str) -> list[object]:
             f"{shown_url(url)} answered with the status {response.status}: it is not Spark's REST API"
         )
     try:
-        found = json.loads(response.body)
+        document = json.loads(response.body)
     except (ValueError, RecursionError) as error:
         raise UrlError(f"{shown_url(url)} is not Spark's REST API: its answer is not JSON") from error
-    if not isinstance(found, list):
+    if not isinstance(document, list):
         raise UrlError(f"{shown_url(url)} is not Spark's REST API: its answer is not a list")
-    return found
+    return document
 
 
-def _application(found: dict[str, object], source: str) -> Application:
-    attempts = found.get("attempts")
+def _application(document: dict[str, object], source: str) -> Application:
+    attempts = document.get("attempts")
     newest = attempts[0] if isinstance(attempts, list) and attempts and isinstance(attempts[0], dict) else {}
     is_running = newest.get("completed") is False
     return Application(
-        id=_text(found.get("id")),
-        name=_text(found.get("name")),
+        id=_text(document.get("id")),
+        name=_text(document.get("name")),
         user=_text(newest.get("sparkUser")),
         version=_text(newest.get("appSparkVersion")),
         started_ms=_time(newest.get("startTimeEpoch")),

@@ -60,25 +60,25 @@ def read_checkpoints(directory: str) -> list[Checkpoint]:
     try:
         if os.path.isdir(os.path.join(directory, _OFFSETS)):
             return [_checkpoint(directory, os.path.basename(directory.rstrip("/")))]
-        found = list(_below(directory))
+        directories = list(_below(directory))
     except OSError as error:
         raise NoCheckpoint(f"{directory}: {error.strerror or error}") from error
-    if not found:
+    if not directories:
         raise NoCheckpoint(
             f"{directory} has no checkpoint: neither the directory nor a subdirectory has offsets/"
         )
-    return found
+    return directories
 
 
 def _below(directory: str) -> Iterator[Checkpoint]:
-    names = sorted(each.name for each in os.scandir(directory) if each.is_dir())
+    names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     with_offsets = (name for name in names if os.path.isdir(os.path.join(directory, name, _OFFSETS)))
     for _, name in zip(range(QUERIES_MAX), with_offsets, strict=False):
         yield _checkpoint(os.path.join(directory, name), name)
 
 
 def _checkpoint(directory: str, name: str) -> Checkpoint:
-    planned, committed = (_newest(os.path.join(directory, each)) for each in (_OFFSETS, _COMMITS))
+    planned, committed = (_newest(os.path.join(directory, entry)) for entry in (_OFFSETS, _COMMITS))
     offsets: dict[TopicPartition, int] = {}
     others, watermark_ms, committed_ms, planned_ms = 0, None, None, None
     if committed is not None:
@@ -110,7 +110,7 @@ def _newest(directory: str) -> int | None:
         entries = os.scandir(directory)
     except FileNotFoundError:
         return None
-    numbers = (each.name for _, each in zip(range(BATCHES_MAX), entries, strict=False))
+    numbers = (entry.name for _, entry in zip(range(BATCHES_MAX), entries, strict=False))
     return max((number for name in numbers if (number := natural(name)) is not None), default=None)
 
 
@@ -122,7 +122,7 @@ def _plan(path: str) -> tuple[dict[str, object], list[str]]:
 
 def _offsets_of(line: str) -> dict[TopicPartition, int] | None:
     """Returns the offsets of a source with topics, or None for another source."""
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     read = _json(line)
     for topic, partitions in read.items():
         if not isinstance(partitions, dict):
@@ -131,8 +131,8 @@ def _offsets_of(line: str) -> dict[TopicPartition, int] | None:
             number = natural(partition)
             if number is None or not isinstance(offset, int) or isinstance(offset, bool):
                 return None
-            found[TopicPartition(topic, number)] = offset
-    return found or None
+            offsets[TopicPartition(topic, number)] = offset
+    return offsets or None
 
 
 def _text(path: str) -> str:
@@ -146,10 +146,10 @@ def _text(path: str) -> str:
 
 def _json(text: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _positive(value: object) -> int | None:

@@ -14,7 +14,7 @@ from kcli.console.messages import tail
 from kcli.console.messages.decoding import Decoder
 from kcli.console.messages.fetching import Bounds, Fetched, TopicFetcher
 from kcli.console.messages.filters.record_filter import RecordFilter
-from kcli.console.messages.matching import Wanted
+from kcli.console.messages.matching import Selection
 from kcli.console.messages.rows import Decoders
 from kcli.console.messages.tail import TURN_ROWS, Tail
 from kcli.console.messages.work import Workers
@@ -55,12 +55,12 @@ class Flood(TopicFetcher):
         return Fetched(partition=partition, offset=offset, records=batch, aborted=None, end=self.end)
 
 
-async def followed(flood: Flood, wanted: Wanted) -> tuple[list[int], int, int]:
+async def followed(flood: Flood, selection: Selection) -> tuple[list[int], int, int]:
     """The rows of each event, the dropped records, and the examined records, after some turns."""
     workers = Workers()
     rows: list[int] = []
     numbers = {"dropped": 0, "progress": 0}
-    events = Tail(flood, wanted, workers).events()
+    events = Tail(flood, selection, workers).events()
     async for event in events:
         if event.name == "message":
             rows.append(len(data_of(event)["rows"]))
@@ -80,7 +80,9 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_record_is_shown_or_counted_as_left_out() -> None:
     flood = Flood()
-    rows, dropped, _ = asyncio.run(followed(flood, Wanted(decoders=Decoders(Decoder(), Decoder()), limit=1)))
+    rows, dropped, _ = asyncio.run(
+        followed(flood, Selection(decoders=Decoders(Decoder(), Decoder()), limit=1))
+    )
     assert max(rows) == TURN_ROWS and len(rows) <= TURNS
     behind = flood.end * PARTITIONS - sum(rows) - dropped
     assert 0 <= behind <= PARTITIONS * tail.BEHIND_RECORDS
@@ -89,15 +91,15 @@ def test_every_record_is_shown_or_counted_as_left_out() -> None:
 
 def test_the_work_of_a_turn_does_not_grow_with_the_speed_of_the_topic() -> None:
     flood = Flood()
-    asyncio.run(followed(flood, Wanted(decoders=Decoders(Decoder(), Decoder()), limit=1)))
+    asyncio.run(followed(flood, Selection(decoders=Decoders(Decoder(), Decoder()), limit=1)))
     assert flood.fetches <= flood.looks * PARTITIONS
 
 
 def test_a_filter_that_matches_nothing_examines_a_part_and_leaves_out_the_rest() -> None:
     flood = Flood()
-    wanted = Wanted(
+    selection = Selection(
         decoders=Decoders(Decoder(), Decoder()), record_filter=RecordFilter('key == "no such key"'), limit=1
     )
-    rows, dropped, examined = asyncio.run(followed(flood, wanted))
+    rows, dropped, examined = asyncio.run(followed(flood, selection))
     assert rows == []
     assert dropped + examined + PARTITIONS * tail.BEHIND_RECORDS >= flood.end * PARTITIONS

@@ -15,7 +15,7 @@ from kcli.console.messages.avro_arrays import without_endless_arrays
 from kcli.console.messages.decoding import Decoder, Format, SchemaCodec
 from kcli.console.messages.fetching import Fetched
 from kcli.console.messages.look_ups import LookUps
-from kcli.console.messages.matching import Stop, Wanted, first_matches, last_matches
+from kcli.console.messages.matching import Selection, Stop, first_matches, last_matches
 from kcli.console.messages.registry import InvalidRegistry, SchemaRegistry, registry_address
 from kcli.console.messages.rows import Decoders
 from kcli.formats.codec import FormatError
@@ -153,10 +153,10 @@ def test_after_the_pause_one_look_up_asks_the_registry_again() -> None:
         schemas._silence = (0.0, "no answer")  # the pause is over
         schemas._try_again()
         with pytest.raises(FormatError, match="no answer"):
-            schemas.kept(6)  # another thread does not wait meanwhile
+            schemas.known(6)  # another thread does not wait meanwhile
         schemas._silence = (0.0, "no answer")
         assert (await asyncio.to_thread(schemas.find, 5)).kind == "avro"
-        assert schemas.kept(6) is None, "the registry has answered, so the pause is over for all"
+        assert schemas.known(6) is None, "the registry has answered, so the pause is over for all"
 
     with_registry({"/base/schemas/ids/5": {"schema": AVRO}}, use)
 
@@ -190,11 +190,11 @@ def test_the_work_stops_after_a_look_up_if_the_page_is_closed() -> None:
 
     values = tuple(b"\0" + bytes((0, 0, 0, n)) + b"x" for n in range(20))
     batch = encode_batch([record(n, value=each) for n, each in enumerate(values)])
-    wanted = Wanted(decoders=Decoders(Decoder(Format.TEXT), Decoder(Format.AUTO, find)), limit=20)
+    selection = Selection(decoders=Decoders(Decoder(Format.TEXT), Decoder(Format.AUTO, find)), limit=20)
     fetched = Fetched(partition=0, offset=0, records=batch, aborted=None, end=20)
-    assert first_matches(fetched, 20, wanted, stop).records == 1
+    assert first_matches(fetched, 20, selection, stop).records == 1
     stop = Stop(float("inf"))
-    assert last_matches([fetched, fetched], 20, wanted, stop).records == 1
+    assert last_matches([fetched, fetched], 20, selection, stop).records == 1
     assert asked == [0, 0]
 
 

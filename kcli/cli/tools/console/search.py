@@ -23,7 +23,7 @@ from kcli.console.messages.decoding import Decoder
 from kcli.console.messages.fetching import TopicFetcher
 from kcli.console.messages.filters.errors import FilterSyntaxError
 from kcli.console.messages.filters.record_filter import RecordFilter
-from kcli.console.messages.matching import Wanted
+from kcli.console.messages.matching import Selection
 from kcli.console.messages.positions import Origin, Start, UnknownPartition
 from kcli.console.messages.record import ReadRecord
 from kcli.console.messages.registry import InvalidRegistry, SchemaRegistry, registry_address
@@ -115,7 +115,7 @@ def partitions_of(options: ConsoleConsumerOptions) -> tuple[int, ...] | None:
     if options.partitions is None:
         return None if options.partition is None else (options.partition,)
     try:
-        return tuple(dict.fromkeys(parse_int(each) for each in options.partitions.split(",")))
+        return tuple(dict.fromkeys(parse_int(number) for number in options.partitions.split(",")))
     except ValueError:
         raise UsageError(
             f"--partitions {options.partitions}: expected numbers with commas, such as 0,3"
@@ -137,9 +137,9 @@ async def search(
             )
             if registry is not None:
                 registry.start()
-            wanted = _wanted(options, fetcher.topic, registry, show)
+            selection = _selection(options, fetcher.topic, registry, show)
             return await _print(
-                Scan(fetcher, _request(options, wanted), workers), is_last=options.last is not None
+                Scan(fetcher, _request(options, selection), workers), is_last=options.last is not None
             )
     except (ClientConfigError, UnknownPartition, KafkaError, formatters.FormatError) as error:
         raise CommandError(str(error) or type(error).__name__) from error
@@ -157,15 +157,15 @@ def _registry(properties: Mapping[str, str]) -> SchemaRegistry | None:
         raise CommandError(f"{REGISTRY}: {error}") from error
 
 
-def _wanted(
+def _selection(
     options: ConsoleConsumerOptions, topic: str, registry: SchemaRegistry | None, show: formatters.Formatter
-) -> Wanted:
+) -> Selection:
     def line(record: ReadRecord, _: Decoders) -> dict[str, Json]:
         # Latin-1 keeps each byte of a line that is not UTF-8.
         return {"line": show(FoundMessage(record, topic)).decode("latin-1")}
 
     decoder = Decoder(schemas=None if registry is None else registry.find)
-    return Wanted(
+    return Selection(
         decoders=Decoders(decoder, decoder),
         record_filter=record_filter(options),
         limit=options.last or _most(options.max_messages),
@@ -173,12 +173,12 @@ def _wanted(
     )
 
 
-def _request(options: ConsoleConsumerOptions, wanted: Wanted) -> ScanRequest:
+def _request(options: ConsoleConsumerOptions, selection: Selection) -> ScanRequest:
     """The request without the limits of a page."""
     return ScanRequest(
         start=_start(options),
         partitions=partitions_of(options),
-        wanted=wanted,
+        selection=selection,
         max_records=NO_LIMIT,
         max_bytes=NO_LIMIT,
         max_seconds=math.inf,

@@ -44,7 +44,7 @@ def contains(left: Tree, right: Tree, work: Work) -> bool:
     """Whether the text `left` contains the text `right`, or the list `left` has an element that equals `right`."""
     if isinstance(left, list):
         work.spend(COMPARISON_COST * len(left))
-        return any(equal(each, right, work) for each in left)
+        return any(equal(value, right, work) for value in left)
     if isinstance(left, str) and isinstance(right, str):
         work.spend(len(left))
         return right in left

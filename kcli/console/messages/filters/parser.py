@@ -37,7 +37,7 @@ class Size:
 
 Operand = Literal | Path | Size
 _WORDS: dict[str, Tree] = {"true": True, "false": False, "null": None}
-_ROOTS = {str(each): each for each in Root}
+_ROOTS = {str(root): root for root in Root}
 
 
 def parse(text: str) -> Condition:
@@ -46,8 +46,8 @@ def parse(text: str) -> Condition:
 
 
 class _Parser:
-    def __init__(self, found: list[Token]) -> None:
-        self._tokens = found
+    def __init__(self, token_list: list[Token]) -> None:
+        self._tokens = token_list
         self._at = 0
         self._depth = 0
 
@@ -260,11 +260,11 @@ def _applied(left: Values, right: Values, operator: Operator) -> Condition:
     def holds(subject: Subject) -> bool:
         lefts, rights = left(subject), right(subject)
         subject.work.spend(COMPARISON_COST * len(lefts) * len(rights))
-        return any(operator(each, other, subject.work) for each in lefts for other in rights)
+        return any(operator(value, other, subject.work) for value in lefts for other in rights)
 
     return holds
 
 
 def _is_true(operand: Operand) -> Condition:
     values = _values_of(operand, as_text=False)
-    return lambda subject: any(each is True for each in values(subject))
+    return lambda subject: any(value is True for value in values(subject))

@@ -74,23 +74,23 @@ class Path:
                 steps = self.steps[1:]
             case _:
                 steps = self.steps
-        found = [part.tree(subject.work) for part in self.parts(subject)] or [None]
+        trees = [part.tree(subject.work) for part in self.parts(subject)] or [None]
         for step in steps:
-            found = _followed(found, step, subject)
-        return found
+            trees = _followed(trees, step, subject)
+        return trees
 
     def sizes(self, subject: Subject) -> Sequence[Tree]:
         """The sizes of a whole key, value or header, in bytes."""
         return [part.size_bytes for part in self.parts(subject)] or (None,)
 
 
-def _followed(found: list[Tree], step: Step, subject: Subject) -> list[Tree]:
-    subject.work.spend(len(found))
+def _followed(trees: list[Tree], step: Step, subject: Subject) -> list[Tree]:
+    subject.work.spend(len(trees))
     if not isinstance(step, Every):
-        return [_at(each, step) for each in found]
+        return [_at(tree, step) for tree in trees]
     inner: list[Tree] = []
-    for each in found:
-        inner += _elements(each)
+    for tree in trees:
+        inner += _elements(tree)
         if len(inner) > MAX_ELEMENTS:
             raise TooMuchWork(f"[*] selects more than {MAX_ELEMENTS} elements")
     return inner

@@ -51,17 +51,17 @@ def tokens(text: str) -> list[Token]:
     if len(text) > MAX_CHARACTERS:
         raise FilterSyntaxError(f"the filter has {len(text)} characters; the limit is {MAX_CHARACTERS}", 0)
     _check_unicode(text)
-    found: list[Token] = []
+    token_list: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             raise FilterSyntaxError(_unexpected(text[at]), at)
         if match.lastgroup != "space":
-            found.append(_token(match, at))
+            token_list.append(_token(match, at))
         at = match.end()
-    found.append(Token(TokenKind.END, "", len(text)))
-    return found
+    token_list.append(Token(TokenKind.END, "", len(text)))
+    return token_list
 
 
 def _token(match: re.Match[str], at: int) -> Token:
