@@ -29,8 +29,8 @@ class ToolCommand(TyperCommand):
         from kcli.cli.shell_completion import shown
 
         assert self.name is not None
-        found = candidates(TOOLS[self.name].load(), ctx.args, incomplete)
-        return [replace(candidate, value=shown(candidate.value)) for candidate in found]
+        completions = candidates(TOOLS[self.name].load(), ctx.args, incomplete)
+        return [replace(candidate, value=shown(candidate.value)) for candidate in completions]
 
 
 class HelpCommand(ToolCommand):

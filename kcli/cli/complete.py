@@ -43,24 +43,24 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
         if names is not None:
             return [Candidate(name) for name in names]
         return [Candidate(path) for path in _paths(incomplete)]
-    found: list[Candidate] = []
+    completions: list[Candidate] = []
     if command.subcommands and sub is None and not incomplete.startswith("-"):
-        found += [Candidate(each.name, each.help) for each in command.subcommands]
+        completions += [Candidate(subcommand.name, subcommand.help) for subcommand in command.subcommands]
     if sub is not None and words[-1] == sub.name:
-        found += [Candidate(name) for name in positional_names(command, sub)]
-    found += [Candidate(f"--{each.name}", each.help) for each in known if not each.deprecated]
-    found.append(Candidate("--help", "Print usage information."))
-    return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+        completions += [Candidate(name) for name in positional_names(command, sub)]
+    completions += [Candidate(f"--{option.name}", option.help) for option in known if not option.deprecated]
+    completions.append(Candidate("--help", "Print usage information."))
+    return [candidate for candidate in completions if candidate.value.startswith(incomplete)]
 
 
 def help_candidates(words: list[str], incomplete: str) -> list[Candidate]:
     """Returns the completions of `kcli help`: the commands, and then the sub-commands of a command."""
-    found: list[Candidate] = []
+    completions: list[Candidate] = []
     if not words:
-        found = [Candidate(tool.name, tool.summary) for tool in TOOLS.values()]
+        completions = [Candidate(tool.name, tool.summary) for tool in TOOLS.values()]
     elif len(words) == 1 and words[0] in TOOLS:
-        found = [Candidate(sub.name, sub.help) for sub in TOOLS[words[0]].load().subcommands]
-    return [candidate for candidate in found if candidate.value.startswith(incomplete)]
+        completions = [Candidate(sub.name, sub.help) for sub in TOOLS[words[0]].load().subcommands]
+    return [candidate for candidate in completions if candidate.value.startswith(incomplete)]
 
 
 def _paths(incomplete: str) -> list[str]:
@@ -69,12 +69,12 @@ def _paths(incomplete: str) -> list[str]:
     directory, slash, name = last.rpartition("/")
     parent = os.path.expanduser(directory + slash) or "."
     try:
-        names = sorted(each for each in os.listdir(parent) if each.startswith(name))
+        names = sorted(entry for entry in os.listdir(parent) if entry.startswith(name))
     except OSError:
         return []
-    shown = [each for each in names if name.startswith(".") or not each.startswith(".")][:MAX_NAMES]
-    ends = ["/" if os.path.isdir(os.path.join(parent, each)) else "" for each in shown]
-    return [f"{before}{comma}{directory}{slash}{each}{end}" for each, end in zip(shown, ends, strict=True)]
+    shown = [entry for entry in names if name.startswith(".") or not entry.startswith(".")][:MAX_NAMES]
+    ends = ["/" if os.path.isdir(os.path.join(parent, entry)) else "" for entry in shown]
+    return [f"{before}{comma}{directory}{slash}{entry}{end}" for entry, end in zip(shown, ends, strict=True)]
 
 
 def _known(command: Command, sub: Subcommand | None) -> list[Option]:

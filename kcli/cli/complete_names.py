@@ -48,21 +48,21 @@ def names_for(
     """Returns the names that the option accepts, or None if its argument is not a topic, group or profile."""
     name = option.name
     if name == "entity-name":
-        wanted = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
-        name = next(iter(wanted), name)
+        entities = _ENTITIES.get(_argument(words, "entity-type") or "", frozenset())
+        name = next(iter(entities), name)
     before, comma, last = incomplete.rpartition(",") if name in _TOPIC_LISTS else ("", "", incomplete)
     if name in VALUES:
-        found = list(VALUES[name])
+        values = list(VALUES[name])
     elif name == "profile":
-        found = _profiles()
+        values = _profiles()
     elif name in _TOPIC | _TOPIC_LISTS:
-        found = _of_cluster("topics", command, known, words, last)
+        values = _of_cluster("topics", command, known, words, last)
     elif name in _GROUP:
-        found = _of_cluster("groups", command, known, words, last)
+        values = _of_cluster("groups", command, known, words, last)
     else:
         return None
-    fitting = sorted(each for each in found if each.startswith(last) and each.isprintable())
-    return [f"{before}{comma}{each}" for each in fitting[:MAX_NAMES]]
+    fitting = sorted(value for value in values if value.startswith(last) and value.isprintable())
+    return [f"{before}{comma}{value}" for value in fitting[:MAX_NAMES]]
 
 
 def positional_names(command: Command, sub: Subcommand) -> list[str]:
@@ -108,9 +108,9 @@ def _admin(command: Command, known: list[Option], words: Sequence[str]) -> Admin
     from kcli.client.config import client_config
 
     servers = servers_option(command)
-    given = {name for name in (servers, "bootstrap-controller") if _argument(words, name) is not None}
+    names = {name for name in (servers, "bootstrap-controller") if _argument(words, name) is not None}
     profile = chosen_profile(known, _argument(words, "profile"))
-    added = dict(profile.words(command, known, given, list(words))) if profile is not None else {}
+    added = dict(profile.words(command, known, names, list(words))) if profile is not None else {}
     config = client_config(
         load_properties(
             _argument(words, "command-config"), profile.properties if profile is not None else None
@@ -124,8 +124,8 @@ def _admin(command: Command, known: list[Option], words: Sequence[str]) -> Admin
 def _argument(words: Sequence[str], name: str) -> str | None:
     """Returns the argument of `--name` in a command line that is not parsed yet."""
     for number, word in enumerate(words):
-        found, equals, text = word.lstrip("-").partition("=")
-        if word.startswith("-") and found == name:
+        option, equals, text = word.lstrip("-").partition("=")
+        if word.startswith("-") and option == name:
             if equals:
                 return text
             return words[number + 1] if number + 1 < len(words) else None

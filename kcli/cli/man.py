@@ -93,7 +93,9 @@ def _tool_page(tool: Tool, command: Command) -> str:
         before = {option.name for option in shown}
         for sub in command.subcommands:
             lines += [f".SS {_escape(sub.name)}", *_text(sub.help)]
-            lines += _options(command, [each for each in options_of(sub.options) if each.name not in before])
+            lines += _options(
+                command, [option for option in options_of(sub.options) if option.name not in before]
+            )
     lines += [".SH OPTIONS", *_options(command, shown)]
     lines += [".TP", r".B \-\-help", *_text(_help(tool, command))]
     if command.family is Family.JOPT or command.has_version:
@@ -199,7 +201,7 @@ def _help(tool: Tool, command: Command) -> str:
 
 def _options(command: Command, options: Iterable[Option]) -> list[str]:
     lines: list[str] = []
-    for option in sorted(options, key=lambda each: each.name):
+    for option in sorted(options, key=lambda option: option.name):
         lines += [".TP", _flags(command, option), *_text(option.help + _notes(option))]
     return lines
 

@@ -135,7 +135,7 @@ def consumer_lacks(code: int, topic: str | None, group: str | None) -> None:
 def forgive(key: ApiKey) -> None:
     """Forgets the refusals of one API, because the tool does not need the answer of this API."""
     if (seen := _seen.get()) is not None:
-        seen.rights = {each: None for each in seen.rights if each[0] is not key}
+        seen.rights = {right: None for right in seen.rights if right[0] is not key}
 
 
 def refused(key: ApiKey, request: Message, answer: Message) -> Iterator[Right]:
@@ -189,7 +189,7 @@ def _refusals(part: Message, names: Mapping[str, str]) -> Iterator[tuple[Resourc
         elements = getattr(part, array)
         # All partitions of a topic are refused together.
         is_partitions = elements and any(
-            hasattr(elements[0], each) for each in ("partition_index", "partition")
+            hasattr(elements[0], attribute) for attribute in ("partition_index", "partition")
         )
         for element in elements[:1] if is_partitions else elements or ():
             yield from _refusals(element, here)
@@ -198,15 +198,15 @@ def _refusals(part: Message, names: Mapping[str, str]) -> Iterator[tuple[Resourc
 @cache
 def _arrays(struct: type) -> tuple[str, ...]:
     """The array fields of a struct whose elements contain an error code, directly or in a nested struct."""
-    found = []
+    fields = []
     for name, text in struct.__annotations__.items():
         match = _ARRAY.search(text)
         element = getattr(sys.modules[struct.__module__], match[1], None) if match else None
         if hasattr(element, "__annotations__") and (
             "error_code" in element.__annotations__ or _arrays(element)
         ):
-            found.append(name)
-    return tuple(found)
+            fields.append(name)
+    return tuple(fields)
 
 
 def _texts(part: object) -> dict[str, str]:

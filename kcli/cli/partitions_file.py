@@ -36,7 +36,7 @@ def read_text(path: str) -> str:
 def entries(listed: object, name: str) -> list[dict[str, Json]]:
     """Returns `listed`, the value of the JSON field `name`, unchanged. Raises FileError if the value is not a list of
     objects."""
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+    if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
         raise FileError(f"The field {name} must be a list of objects, not {json.dumps(listed)}")
     return listed
 

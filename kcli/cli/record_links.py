@@ -82,7 +82,7 @@ def _has_other_than_roots(tls: ClientTls) -> bool:
     from kcli.security.tls.stores import load_trust_store
 
     trusted = load_trust_store(tls.stores)
-    return trusted is not None and not all(is_known_root(each) for each in trusted.certificates)
+    return trusted is not None and not all(is_known_root(certificate) for certificate in trusted.certificates)
 
 
 def _relayed(properties: Mapping[str, str], config: ClientConfig) -> dict[str, str]:

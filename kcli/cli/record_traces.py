@@ -93,8 +93,8 @@ class ConsumedRecords:
 
         records = [message for message in messages if message.error() is None]
         if records:
-            found = (of_headers(message.headers()) for message in records)
-            contexts = [context for context in found if context is not None]
+            links = (of_headers(message.headers()) for message in records)
+            contexts = [context for context in links if context is not None]
             topics = [message.topic() for message in records]
             self._spans.polled(topics, contexts, count=len(records), started_ns=started_ns)
 

@@ -56,8 +56,8 @@ _PATH = f'PATH="{_HERE}/../.venv/bin:{_HERE}:$PATH"'
 
 def shims() -> dict[str, str]:
     """Returns scripts by file name: one for each tool that replaces a tool of Kafka, and kafka-run-class.sh."""
-    found = {tool.script: _shim(tool.name, tool.script) for tool in TOOLS.values() if tool.script}
-    return {**found, RUN_CLASS: _run_class()}
+    scripts = {tool.script: _shim(tool.name, tool.script) for tool in TOOLS.values() if tool.script}
+    return {**scripts, RUN_CLASS: _run_class()}
 
 
 def _shim(name: str, script: str) -> str:

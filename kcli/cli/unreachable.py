@@ -32,9 +32,9 @@ def explained(
 
 def _limit(properties: Mapping[str, str], limit_ms: int | None, block_ms: int | None) -> str:
     """Returns a sentence about the longest wait."""
-    given = properties.get("max.block.ms")
+    text = properties.get("max.block.ms")
     if block_ms is not None:
-        block_ms = block_ms if given is None else parse_long(trim(given))
+        block_ms = block_ms if text is None else parse_long(trim(text))
         return f"A record waits at most {block_ms / 1000:g} s (max.block.ms)."
     if limit_ms is not None and limit_ms >= 0:
         return f"The command gives up after {limit_ms / 1000:g} s."

@@ -46,8 +46,8 @@ class UnreadableRecords:
 
     def begin_at(self, partitions: Iterable[PartitionOffset]) -> None:
         """Notes the first position of partitions."""
-        for each in partitions:
-            self._starts[TopicPartition(each.topic, each.partition)] = each.offset
+        for partition in partitions:
+            self._starts[TopicPartition(partition.topic, partition.partition)] = partition.offset
 
     def check(self, consumer: Consumer, *, at_end: bool = False) -> None:
         """Raises CommandError if a partition does not move because its next batch is invalid. Looks at most once a
@@ -65,19 +65,22 @@ class UnreadableRecords:
         ][:CHECKED_PARTITIONS]
         if not suspects:
             return
-        found = run_coroutine(_first_unreadable(self._properties, suspects))
-        if found is not None:
-            raise CommandError(f"Error processing message, terminating consumer process: {found}")
+        batch = run_coroutine(_first_unreadable(self._properties, suspects))
+        if batch is not None:
+            raise CommandError(f"Error processing message, terminating consumer process: {batch}")
         self._valid.update({place: (offset, now) for place, offset in suspects})
 
     def _behind(self, consumer: Consumer) -> dict[TopicPartition, int]:
         """The positions of the partitions that are not at their end."""
         assigned = consumer.assignment()
         behind = {}
-        for each in consumer.position(assigned) if assigned else ():
-            place = TopicPartition(each.topic, each.partition)
-            offset = each.offset if each.offset >= 0 else self._starts.get(place)
-            if offset is not None and not 0 <= consumer.get_watermark_offsets(each, cached=True)[1] <= offset:
+        for partition in consumer.position(assigned) if assigned else ():
+            place = TopicPartition(partition.topic, partition.partition)
+            offset = partition.offset if partition.offset >= 0 else self._starts.get(place)
+            if (
+                offset is not None
+                and not 0 <= consumer.get_watermark_offsets(partition, cached=True)[1] <= offset
+            ):
                 behind[place] = offset
         return behind
 
@@ -110,11 +113,11 @@ async def _first_unreadable(
         async with asyncio.timeout(CHECK_TIMEOUT_S), AdminClient(client_config(properties)) as client:
             for place, offset in suspects:
                 try:
-                    found = await unreadable_batch(client, place, offset)
+                    batch = await unreadable_batch(client, place, offset)
                 except KafkaError:
                     continue  # librdkafka reports the errors of brokers itself
-                if found is not None:
-                    return found
+                if batch is not None:
+                    return batch
     except (ClientConfigError, TimeoutError):
         return None  # librdkafka accepts some settings that our client refuses
     return None

@@ -54,7 +54,7 @@ def milliseconds_of(text: str) -> int:
         raise ValueError("Text cannot be parsed to a Duration")
     sign, days, _, hours, minutes, seconds, fraction = match.groups()
     try:
-        counts = [parse_long(each or "0") for each in (days, hours, minutes, seconds)]
+        counts = [parse_long(amount or "0") for amount in (days, hours, minutes, seconds)]
         whole = timedelta(days=counts[0], hours=counts[1], minutes=counts[2], seconds=counts[3])
     except (ValueError, OverflowError):
         raise ValueError("Text cannot be parsed to a Duration") from None

@@ -19,9 +19,9 @@ class SplittableRandom:
             return self._bits() & most
         while True:
             drawn = self._bits() >> 1
-            found = drawn % bound
-            if drawn + most - found < 1 << 31:  # without this check, low numbers would be more frequent
-                return found
+            remainder = drawn % bound
+            if drawn + most - remainder < 1 << 31:  # without this check, low numbers would be more frequent
+                return remainder
 
     def _bits(self) -> int:
         """Draws 32 random bits."""

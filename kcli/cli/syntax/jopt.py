@@ -40,22 +40,22 @@ def parse(command: Command, argv: list[str]) -> CommonOptions:
         raise HelpRequested
     known = {declared.name: declared for declared in options_of(command.options)}
     words, arguments = _split(argv, known)
-    given = frozenset(name for name, _ in words)
-    if "help" in given:
+    names = frozenset(name for name, _ in words)
+    if "help" in names:
         raise HelpRequested
-    if "version" in given:
+    if "version" in names:
         raise VersionRequested
     values: dict[str, Any] = {}
     profile = chosen_profile(list(known.values()), dict(words).get("profile"))
     if profile is not None:
-        words += profile.words(command, list(known.values()), given, argv)
-        given = frozenset(name for name, _ in words)
+        words += profile.words(command, list(known.values()), names, argv)
+        names = frozenset(name for name, _ in words)
         values["client_properties"] = profile.properties
-    _refuse_missing([declared.name for declared in known.values() if declared.required], given)
-    for name in given:
+    _refuse_missing([declared.name for declared in known.values() if declared.required], names)
+    for name in names:
         texts = [text for word, text in words if word == name]
         values[known[name].field] = _value(known[name], texts)
-    return command.options(given=given, arguments=tuple(arguments), argv=tuple(argv), **values)
+    return command.options(given=names, arguments=tuple(arguments), argv=tuple(argv), **values)
 
 
 def let_through(error: ParseError) -> int:
@@ -180,8 +180,8 @@ def _unrecognized(word: str, name: str, known: dict[str, Option]) -> ParseError:
     return ParseError(f"{shown} is not a recognized option", hint, option=shown, java_class=UNRECOGNIZED)
 
 
-def _refuse_missing(required: list[str], given: frozenset[str]) -> None:
-    missing = [name for name in required if name not in given]
+def _refuse_missing(required: list[str], names: frozenset[str]) -> None:
+    missing = [name for name in required if name not in names]
     if missing:
         raise ParseError(f"Missing required option(s) [{', '.join(missing)}]", java_class=MISSING_OPTIONS)
 
@@ -206,7 +206,7 @@ def _converted(option: Option, text: str) -> str | int | float | bool:
         raise ParseError(message, option=option.name, java_class=NOT_CONVERTIBLE, is_late=True) from None
     if option.choices and str(value) not in option.choices:
         hint = did_you_mean(text, list(option.choices))
-        wanted = ", ".join(option.choices)
-        message = f"Cannot parse argument '{text}' of option {option.name}: not one of {wanted}"
+        choices = ", ".join(option.choices)
+        message = f"Cannot parse argument '{text}' of option {option.name}: not one of {choices}"
         raise ParseError(message, hint, option=option.name, java_class=NOT_CONVERTIBLE)
     return value

@@ -62,9 +62,9 @@ class Profile:
     @property
     def servers(self) -> str | None:
         """The bootstrap-server of the profile, which `ProfilesFile.profile` has checked."""
-        found = self.table.get(BOOTSTRAP)
-        assert found is None or isinstance(found, str)
-        return found
+        addresses = self.table.get(BOOTSTRAP)
+        assert addresses is None or isinstance(addresses, str)
+        return addresses
 
     def words(self, command: Command, known: list[Option], taken: Collection[str], argv: list[str]) -> Words:
         """Returns the options (name, argument) that the profile adds, without the options in `taken`."""
@@ -97,7 +97,7 @@ class Profile:
             if name not in names:
                 hint = did_you_mean(name, sorted(names))
                 raise self.file.error(f"{command.name} has no option {name}. {hint}".strip(" "), *place)
-            option = next((each for each in known if each.name == name), None)
+            option = next((known_option for known_option in known if known_option.name == name), None)
             if option is not None and name not in taken:
                 words += [(name, text) for text in self._texts(option, value, place)]
         return words
@@ -111,7 +111,7 @@ class Profile:
         values = value if isinstance(value, list) else [value]
         if len(values) > 1 and not option.repeatable:
             raise self.file.error(f"{option.name} takes one value, not a list", *place)
-        return [self._checked(option, each, place) for each in values]
+        return [self._checked(option, item, place) for item in values]
 
     def _checked(self, option: Option, value: object, place: tuple[str, ...]) -> str:
         text = _scalar(value)
@@ -155,8 +155,8 @@ class ProfilesFile:
         for key in table:
             if key not in keys:
                 hint = did_you_mean(key, list(keys))
-                wanted = f"{BOOTSTRAP}, {COMMAND_CONFIG}, {PROPERTIES} and the names of commands"
-                raise self.error(f"a profile has no {key}, only {wanted}. {hint}".strip(" "), name, key)
+                expected = f"{BOOTSTRAP}, {COMMAND_CONFIG}, {PROPERTIES} and the names of commands"
+                raise self.error(f"a profile has no {key}, only {expected}. {hint}".strip(" "), name, key)
         if not isinstance(table.get(BOOTSTRAP, ""), str):
             raise self.error("bootstrap-server must be text: host:port,host:port", name, BOOTSTRAP)
         return Profile(name, self, table, self._properties(name, table))
@@ -199,17 +199,17 @@ class ProfilesFile:
 
     def _flat(self, table: Mapping[str, Toml], place: tuple[str, ...]) -> dict[str, str]:
         """Joins the keys of nested tables, because TOML reads `security.protocol = …` as a table in a table."""
-        found: dict[str, str] = {}
+        flat: dict[str, str] = {}
         for key, value in table.items():
             if isinstance(value, dict):
-                found |= {f"{key}.{rest}": text for rest, text in self._flat(value, (*place, key)).items()}
+                flat |= {f"{key}.{rest}": text for rest, text in self._flat(value, (*place, key)).items()}
                 continue
-            values = [_scalar(each) for each in (value if isinstance(value, list) else [value])]
+            values = [_scalar(item) for item in (value if isinstance(value, list) else [value])]
             texts = [text for text in values if text is not None]
             if len(texts) < len(values):
                 raise self.error(f"{key} must be text, a number, true or false", *place, key)
-            found[key] = ",".join(texts)
-        return found
+            flat[key] = ",".join(texts)
+        return flat
 
 
 def profiles_path() -> str:
@@ -263,8 +263,8 @@ def load_profiles() -> ProfilesFile:
         line = content.count(b"\n", 0, error.start) + 1
         raise CommandError(f"{path}:{line}: not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        found = _PLACE.fullmatch(str(error))
-        where, what = (f"{path}:{found[2]}", found[1]) if found else (path, str(error))
+        match = _PLACE.fullmatch(str(error))
+        where, what = (f"{path}:{match[2]}", match[1]) if match else (path, str(error))
         raise CommandError(f"{where}: not TOML: {what}") from None
 
 
@@ -302,7 +302,7 @@ def _line_of(text: str, place: tuple[str, ...]) -> int:
 
     The TOML reader does not keep line numbers.
     """
-    wanted = ".".join(place) + "."
+    prefix = ".".join(place) + "."
     best, line_of_best = 0, 1
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -314,7 +314,7 @@ def _line_of(text: str, place: tuple[str, ...]) -> int:
         else:
             continue
         name = ".".join(here) + "."
-        if len(name) > best and wanted.startswith(name):
+        if len(name) > best and prefix.startswith(name):
             best, line_of_best = len(name), number
     return line_of_best
 

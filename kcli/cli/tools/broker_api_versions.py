@@ -37,12 +37,12 @@ async def run(options: ClusterOptions, output: Output) -> None:
             raise CommandError(error.message) from error
         except KafkaError as error:
             shown = ", ".join(
-                str(Node(-1 - number, each.host, each.port))
-                for number, each in enumerate(client.config.servers)
+                str(Node(-1 - number, server.host, server.port))
+                for number, server in enumerate(client.config.servers)
             )
             raise CommandError(f"Request METADATA failed on brokers [{shown}]") from error
-        found = await client.api_versions(tuple(sorted(nodes, key=lambda node: node.id)))
-    for node, ranges in found.items():
+        versions = await client.api_versions(tuple(sorted(nodes, key=lambda node: node.id)))
+    for node, ranges in versions.items():
         if isinstance(ranges, KafkaError):
             output.say(f"{node} -> ERROR: {java_text(ranges)}\n")
             continue
@@ -57,16 +57,16 @@ async def run(options: ClusterOptions, output: Output) -> None:
 
 def _rows(node: Node, ranges: tuple[ApiVersionRange, ...]) -> Iterator[ApiRow]:
     """Yields the APIs that this tool or the broker supports, in the order of their keys."""
-    offered = {each.key: each for each in ranges}
+    offered = {offer.key: offer for offer in ranges}
     ours = {int(key): spec for key, spec in API.items() if spec.on_broker}
     for key in sorted({*offered, *ours}):
         spec = ours.get(key)
         name = spec.name if spec is not None else "UNKNOWN"
-        each = offered.get(key)
-        if each is None:
+        offer = offered.get(key)
+        if offer is None:
             yield ApiRow(node.id, key, name, None, None, None)
         else:
-            yield ApiRow(node.id, key, name, each.min_version, each.max_version, _usable(spec, each))
+            yield ApiRow(node.id, key, name, offer.min_version, offer.max_version, _usable(spec, offer))
 
 
 def _usable(spec: ApiSpec | None, offered: ApiVersionRange) -> int | None:

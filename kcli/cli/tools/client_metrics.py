@@ -123,14 +123,14 @@ async def _alter(options: ClientMetricsOptions, client: AdminClient, output: Out
     from kcli.runtime.rng import SystemRng
 
     name = options.name if options.name is not None else uuid_to_text(SystemRng().uuid())
-    wanted = {"interval.ms": options.interval} | {
+    settings = {"interval.ms": options.interval} | {
         key: ",".join(separated(values))
         for key, values in (("metrics", options.metrics), ("match", options.match))
         if values
     }
     changes = [
         AlterConfig(name=key, value=value, op=ConfigOperation.SET if value else ConfigOperation.DELETE)
-        for key, value in wanted.items()
+        for key, value in settings.items()
         if value is not None
     ]
     await _change(options, client, name, changes)
@@ -180,17 +180,17 @@ async def _list(client: AdminClient, output: Output) -> None:
 
 
 async def _names(client: AdminClient) -> list[str]:
-    found = await client.list_config_resources([ConfigResourceType.CLIENT_METRICS])
-    return sorted(resource.name for resource in found)
+    resources = await client.list_config_resources([ConfigResourceType.CLIENT_METRICS])
+    return sorted(resource.name for resource in resources)
 
 
 async def _entries(client: AdminClient, name: str) -> list[ConfigEntry]:
     """Returns the settings of a subscription, sorted by name."""
     resource = _resource(name)
-    found = (await client.describe_configs([resource]))[resource]
-    if isinstance(found, KafkaError):
-        raise found
-    return sorted(found, key=lambda entry: entry.name)
+    config = (await client.describe_configs([resource]))[resource]
+    if isinstance(config, KafkaError):
+        raise config
+    return sorted(config, key=lambda entry: entry.name)
 
 
 def _resource(name: str) -> ConfigResource:

@@ -152,8 +152,8 @@ def _on_signals() -> asyncio.Event:
     """An event that Ctrl-C and SIGTERM set."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, stopped.set)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
     return stopped
 
 
@@ -213,7 +213,9 @@ def _endpoints(text: str | None) -> tuple[Address, ...]:
 
 def _further(text: str) -> ClusterSettings:
     name, equals, place = text.partition("=")
-    if not (name and equals and place) or not all(each.isalnum() or each in "-_." for each in name):
+    if not (name and equals and place) or not all(
+        character.isalnum() or character in "-_." for character in name
+    ):
         raise UsageError(
             f"--cluster {text}: expected NAME=host:port or NAME=FILE, with letters, digits, - _ ."
         )
@@ -249,7 +251,9 @@ def _tls(options: ConsoleOptions) -> ssl.SSLContext | None:
 
 def _base_path(text: str) -> str:
     path = text.rstrip("/")
-    if path and (not path.startswith("/") or not all(each.isalnum() or each in "/-_.~" for each in path)):
+    if path and (
+        not path.startswith("/") or not all(character.isalnum() or character in "/-_.~" for character in path)
+    ):
         raise UsageError(f"--base-path {text}: expected a path such as /kafka")
     return path
 

@@ -105,10 +105,10 @@ def _parse(text: str) -> dict[TopicPartition, int]:
         raise FileError("Missing partitions field")
     pairs = [
         (
-            TopicPartition(field(each, "topic", str), number_field(each, "partition")),
-            number_field(each, "offset", json_long),
+            TopicPartition(field(entry, "topic", str), number_field(entry, "partition")),
+            number_field(entry, "offset", json_long),
         )
-        for each in entries(document["partitions"], "partitions")
+        for entry in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partition for partition, _ in pairs):
         raise FileError(f"Offset json file contains duplicate topic partitions: {partition_names(twice)}")

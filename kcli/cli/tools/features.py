@@ -149,14 +149,14 @@ async def _move(options: UpgradeOptions, upgrade_type: UpgradeType, output: Outp
             raise CommandError("Can not specify `release-version` with other feature flags.")
         levels = _levels_of_release(options.release_version, upgrade_type)
     else:
-        wanted: list[tuple[str, int]] = []
+        moves: list[tuple[str, int]] = []
         if options.metadata is not None:
             output.say(" `metadata` flag is deprecated and may be removed in a future release.")
-            wanted.append((METADATA_VERSION, _metadata_level(options.metadata)))
-        wanted += map(_level, options.feature)
-        if not wanted:
+            moves.append((METADATA_VERSION, _metadata_level(options.metadata)))
+        moves += map(_level, options.feature)
+        if not moves:
             raise CommandError(f"You must specify at least one feature to {action}")
-        levels = _once(wanted)
+        levels = _once(moves)
     await _update(options, levels, upgrade_type, action, options.dry_run, output)
 
 
@@ -192,9 +192,9 @@ def _level(text: str) -> tuple[str, int]:
         raise CommandError(problem + f"unable to parse {level} as a short.") from None
 
 
-def _once(wanted: Iterable[tuple[str, int]]) -> dict[str, int]:
+def _once(moves: Iterable[tuple[str, int]]) -> dict[str, int]:
     levels: dict[str, int] = {}
-    for name, level in wanted:
+    for name, level in moves:
         if name in levels:
             raise CommandError(f"Feature {name} was specified more than once.")
         levels[name] = level

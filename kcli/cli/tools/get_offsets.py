@@ -99,15 +99,17 @@ def _check(options: GetOffsetsOptions) -> None:
 
 async def _print_offsets(options: GetOffsetsOptions, output: Output) -> None:
     time = _time(options.time)
-    wanted = _rules(options.topic_partitions) if options.topic_partitions is not None else _filter(options)
+    partition_filter = (
+        _rules(options.topic_partitions) if options.topic_partitions is not None else _filter(options)
+    )
     async with admin(options, client_id="GetOffsetShell") as client:
-        partitions = await _partitions(client, wanted, internal=not options.exclude_internal_topics)
+        partitions = await _partitions(client, partition_filter, internal=not options.exclude_internal_topics)
         if not partitions:
             raise ValueError(NO_MATCH)
-        found = await client.list_offsets(dict.fromkeys(partitions, time), wait_for_leaders=False)
-    for partition in sorted(partitions, key=lambda each: f"{each[0]}-{each[1]}"):
+        offsets = await client.list_offsets(dict.fromkeys(partitions, time), wait_for_leaders=False)
+    for partition in sorted(partitions, key=lambda partition: f"{partition[0]}-{partition[1]}"):
         topic, number = partition
-        result = found[partition]
+        result = offsets[partition]
         if isinstance(result, KafkaError):
             output.is_failed = True
             warn(
@@ -117,15 +119,17 @@ async def _print_offsets(options: GetOffsetsOptions, output: Output) -> None:
             output.row(OffsetRow(topic, number, result.offset), f"{topic}:{number}:{result.offset}")
 
 
-async def _partitions(client: AdminClient, wanted: Filter, *, internal: bool) -> list[TopicPartition]:
+async def _partitions(
+    client: AdminClient, partition_filter: Filter, *, internal: bool
+) -> list[TopicPartition]:
     names = [topic.name for topic in await client.list_topics(internal=internal)]
     described = await client.describe_topics(names)
     return [
-        TopicPartition(name, each.partition)
+        TopicPartition(name, partition.partition)
         for name, topic in described.items()
         if not isinstance(topic, KafkaError)
-        for each in topic.partitions
-        if wanted(name, each.partition)
+        for partition in topic.partitions
+        if partition_filter(name, partition.partition)
     ]
 
 

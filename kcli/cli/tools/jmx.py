@@ -123,12 +123,14 @@ async def run(options: JmxOptions, output: Output) -> None:
             raise CommandError(str(error)) from None
     endpoint = _endpoint(options)
     names = _object_names(options.object_name)
-    wanted = None if options.attributes is None else [each for each in options.attributes.split(",") if each]
+    attributes = (
+        None if options.attributes is None else [name for name in options.attributes.split(",") if name]
+    )
     await _connect(endpoint)
     try:
-        found = await _find(endpoint, names, wait=options.wait)
-        expected = _expected_count(found, wanted, names)
-        await _report(endpoint, options, output, [bean.name for bean in found], wanted, expected)
+        beans = await _find(endpoint, names, wait=options.wait)
+        expected = _expected_count(beans, attributes, names)
+        await _report(endpoint, options, output, [bean.name for bean in beans], attributes, expected)
     except MetricsUnavailable as error:
         raise CommandError(f"{endpoint.url}: {error}") from error
 
@@ -138,7 +140,7 @@ async def _report(
     options: JmxOptions,
     output: Output,
     names: list[str],
-    wanted: list[str] | None,
+    attributes: list[str] | None,
     expected: int,
 ) -> None:
     keys: list[str] = []
@@ -147,7 +149,7 @@ async def _report(
         # All patterns are in one request per round, because a pattern may match a thousand objects.
         beans = await endpoint.beans(options.object_name)
         known = set(names)
-        values = _values([bean for bean in beans if bean.name in known], wanted)
+        values = _values([bean for bean in beans if bean.name in known], attributes)
         if not keys:
             keys = ["time", *sorted(values)]
             _print_header(options, output, keys, expected)
@@ -182,24 +184,26 @@ def _text(value: Value) -> str:
     return java_double(value) if isinstance(value, float) else str(value)
 
 
-def _values(beans: list[BeanValues], wanted: list[str] | None) -> dict[str, Value]:
+def _values(beans: list[BeanValues], attributes: list[str] | None) -> dict[str, Value]:
     return {
         f"{bean.name}:{attribute}": value
         for bean in beans
         for attribute, value in bean.attributes.items()
-        if wanted is None or attribute in wanted
+        if attributes is None or attribute in attributes
     }
 
 
-def _expected_count(found: list[BeanValues], wanted: list[str] | None, names: Sequence[ObjectName]) -> int:
+def _expected_count(
+    beans: list[BeanValues], attributes: list[str] | None, names: Sequence[ObjectName]
+) -> int:
     """Returns the number of values in a complete row. Raises CommandError if there is no value to print."""
-    if wanted is None:
-        counts = [len(bean.attributes) for bean in found]
+    if attributes is None:
+        counts = [len(bean.attributes) for bean in beans]
     elif any(name.is_pattern for name in names):
-        counts = [sum(attribute in wanted for attribute in bean.attributes) for bean in found]
+        counts = [sum(attribute in attributes for attribute in bean.attributes) for bean in beans]
         counts = [count for count in counts if count]
     else:
-        counts = [len(wanted) for _ in found]
+        counts = [len(attributes) for _ in beans]
     if not counts:
         queried = ", ".join(name.text for name in names) if names else "null"
         raise CommandError(f"No matched attributes for the queried objects [{queried}].")
@@ -232,22 +236,22 @@ async def _find(endpoint: Endpoint, names: Sequence[ObjectName], *, wait: bool) 
     deadline = time.monotonic() + WAIT_MAX_MS / 1000
     waits = wait and not any(name.is_pattern for name in names)
     while True:
-        found = await endpoint.beans(queries)
-        missing = [name.text for name in names if not any(_is(name, bean) for bean in found)]
+        beans = await endpoint.beans(queries)
+        missing = [name.text for name in names if not any(_is(name, bean) for bean in beans)]
         if not waits or (names and not missing):
-            return found
+            return beans
         if time.monotonic() >= deadline:
             raise CommandError(
                 f"Could not find all requested object names after {WAIT_MAX_MS} ms. Missing {','.join(missing)}"
             )
-        if found:
+        if beans:
             warn("Could not find all object names, retrying")
         await asyncio.sleep(RETRY_PAUSE_S)
 
 
 def _is(name: ObjectName, bean: BeanValues) -> bool:
-    found = ObjectName.parse(bean.name)
-    return name.matches(found.domain, found.properties)
+    bean_name = ObjectName.parse(bean.name)
+    return name.matches(bean_name.domain, bean_name.properties)
 
 
 def _object_names(texts: Sequence[str]) -> list[ObjectName]:
@@ -278,8 +282,8 @@ def _endpoint(options: JmxOptions) -> Endpoint:
 def _address(url: str) -> Address:
     """Returns the host and port of a service URL or of an HTTP URL. In a service URL, the host may be empty."""
     service = _SERVICE_URL.fullmatch(url)
-    found = service or _HTTP_URL.fullmatch(url)
-    address = None if found is None else read_address(found[1])
+    match = service or _HTTP_URL.fullmatch(url)
+    address = None if match is None else read_address(match[1])
     if address is None or not address.port or not (address.host or service):
         raise CommandError(
             f"--jmx-url {url} is neither service:jmx:rmi:///jndi/rmi://host:port/jmxrmi nor http://host:port"

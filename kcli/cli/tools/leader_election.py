@@ -125,8 +125,8 @@ def _parse(text: str) -> list[TopicPartition]:
     if not isinstance(document, dict) or "partitions" not in document:
         raise FileError('Replica election data is missing "partitions" field')
     partitions = [
-        TopicPartition(field(each, "topic", str), number_field(each, "partition"))
-        for each in entries(document["partitions"], "partitions")
+        TopicPartition(field(entry, "topic", str), number_field(entry, "partition"))
+        for entry in entries(document["partitions"], "partitions")
     ]
     if twice := repeated(partitions):
         shown = _names(map_order(twice, partition_hash))
@@ -153,10 +153,12 @@ async def _elect(
 
 def _report(results: Mapping[TopicPartition, KafkaError | None], kind: str, output: Output) -> None:
     ordered = map_order(results, partition_hash)
-    elected = [each for each in ordered if results[each] is None]
-    errors = {each: error for each in ordered if (error := results[each]) is not None}
-    needless = [each for each, error in errors.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
-    failed = {each: java_text(error) for each, error in errors.items() if each not in needless}
+    elected = [partition for partition in ordered if results[partition] is None]
+    errors = {partition: error for partition in ordered if (error := results[partition]) is not None}
+    needless = [
+        partition for partition, error in errors.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED
+    ]
+    failed = {partition: java_text(error) for partition, error in errors.items() if partition not in needless}
     if elected:
         output.say(f"Successfully completed leader election ({kind}) for partitions {_names(elected)}")
     if needless:

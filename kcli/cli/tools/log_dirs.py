@@ -54,19 +54,19 @@ async def run(options: LogDirsOptions, output: Output) -> int:
         existing = [node.id for node in (await client.describe_cluster()).nodes]
         brokers = _brokers(options.broker_list, existing)
         output.say("Querying brokers for log directories information")
-        found = await client.describe_log_dirs(brokers)
+        all_dirs = await client.describe_log_dirs(brokers)
     output.say(f"Received log directory information from brokers {_ids(brokers)}")
-    failed = {broker: error for broker, error in found.items() if isinstance(error, KafkaError)}
-    kept = {
-        broker: [_only(each, topics) for each in _ordered(dirs)]
-        for broker, dirs in found.items()
+    failed = {broker: error for broker, error in all_dirs.items() if isinstance(error, KafkaError)}
+    log_dirs = {
+        broker: [_only(log_dir, topics) for log_dir in _ordered(dirs)]
+        for broker, dirs in all_dirs.items()
         if not isinstance(dirs, KafkaError)
     }
-    output.say(json.dumps(_document(kept), separators=(",", ":"), ensure_ascii=False))
+    output.say(json.dumps(_document(log_dirs), separators=(",", ":"), ensure_ascii=False))
     for broker, error in failed.items():
         warn(f"Broker {broker} did not describe its log directories: {java_text(error)}")
     if not output.is_text:
-        for row in _rows(kept):
+        for row in _rows(log_dirs):
             output.row(row, "")
         for broker, error in failed.items():
             output.row(LogDirRow(broker, None, error.java_name()), "")
@@ -78,16 +78,16 @@ def _brokers(text: str | None, existing: list[int]) -> list[int]:
     if not text:
         return existing
     try:
-        wanted = {Kind.INTEGER.convert(part) for part in text.split(",") if part}
+        brokers = {Kind.INTEGER.convert(part) for part in text.split(",") if part}
     except ValueError as error:
         raise CommandError(str(error)) from None
-    unknown = sorted(broker for broker in wanted if broker not in existing)
+    unknown = sorted(broker for broker in brokers if broker not in existing)
     if unknown:
         raise CommandError(
             f"ERROR: The given brokers do not exist from --broker-list: {_ids(unknown)}. "
             f"Current existent brokers: {_ids(existing)}"
         )
-    return [broker for broker in existing if not wanted or broker in wanted]
+    return [broker for broker in existing if not brokers or broker in brokers]
 
 
 def _ids(brokers: Iterable[object]) -> str:
@@ -95,13 +95,13 @@ def _ids(brokers: Iterable[object]) -> str:
 
 
 def _ordered(dirs: tuple[LogDirDescription, ...]) -> list[LogDirDescription]:
-    by_path = {each.path: each for each in dirs}
+    by_path = {log_dir.path: log_dir for log_dir in dirs}
     return [by_path[path] for path in map_order(by_path, string_hash)]
 
 
 def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
     """Returns the directory with only the replicas of `topics` (empty: all), in the order of Java's hash map."""
-    by_partition = {(each.topic, each.partition): each for each in described.replicas}
+    by_partition = {(replica.topic, replica.partition): replica for replica in described.replicas}
     return LogDirDescription(
         path=described.path,
         error=described.error,
@@ -115,7 +115,7 @@ def _only(described: LogDirDescription, topics: set[str]) -> LogDirDescription:
     )
 
 
-def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Json]:
+def _document(log_dirs: dict[int, list[LogDirDescription]]) -> dict[str, Json]:
     return {
         "brokers": [
             {
@@ -124,12 +124,12 @@ def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Json]:
                     {
                         "partitions": [
                             {
-                                "partition": f"{each.topic}-{each.partition}",
-                                "size": each.size_bytes,
-                                "offsetLag": each.offset_lag,
-                                "isFuture": each.is_future,
+                                "partition": f"{replica.topic}-{replica.partition}",
+                                "size": replica.size_bytes,
+                                "offsetLag": replica.offset_lag,
+                                "isFuture": replica.is_future,
                             }
-                            for each in described.replicas
+                            for replica in described.replicas
                         ],
                         "error": described.error.java_name() if described.error is not None else None,
                         "logDir": described.path,
@@ -137,28 +137,28 @@ def _document(found: dict[int, list[LogDirDescription]]) -> dict[str, Json]:
                     for described in dirs
                 ],
             }
-            for broker, dirs in found.items()
+            for broker, dirs in log_dirs.items()
         ],
         "version": VERSION,
     }
 
 
-def _rows(found: dict[int, list[LogDirDescription]]) -> Iterable[LogDirRow]:
-    for broker, dirs in found.items():
+def _rows(log_dirs: dict[int, list[LogDirDescription]]) -> Iterable[LogDirRow]:
+    for broker, dirs in log_dirs.items():
         for described in dirs:
             error = described.error.java_name() if described.error is not None else None
             if not described.replicas:
                 yield LogDirRow(broker, described.path, error)
-            for each in described.replicas:
+            for replica in described.replicas:
                 yield LogDirRow(
                     broker,
                     described.path,
                     error,
-                    each.topic,
-                    each.partition,
-                    each.size_bytes,
-                    each.offset_lag,
-                    each.is_future,
+                    replica.topic,
+                    replica.partition,
+                    replica.size_bytes,
+                    replica.offset_lag,
+                    replica.is_future,
                 )
 
 

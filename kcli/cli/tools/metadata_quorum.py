@@ -242,8 +242,8 @@ def _node_text(row: VoterRow) -> str:
 def _replicas(quorum: QuorumDescription) -> list[ReplicaRow]:
     leader = _leader(quorum)
     followers = [voter for voter in quorum.voters if voter.id != leader.id]
-    ordered = [(leader, "Leader"), *((each, "Follower") for each in followers)]
-    ordered += [(each, "Observer") for each in quorum.observers]
+    ordered = [(leader, "Leader"), *((follower, "Follower") for follower in followers)]
+    ordered += [(observer, "Observer") for observer in quorum.observers]
     return [
         ReplicaRow(
             replica.id,
@@ -308,14 +308,14 @@ def _directory_id(config: BrokerConfig) -> uuid.UUID:
 
     directory = config.metadata_log_dir
     try:
-        found = read_meta_properties(SystemDisk(), directory)
+        properties = read_meta_properties(SystemDisk(), directory)
     except (OSError, KcliError) as error:
         raise CommandError(f"Unable to read meta.properties from {directory}: {error}") from error
-    if found is None:
+    if properties is None:
         raise CommandError(f"Unable to read meta.properties from {directory}")
-    if found.directory_id is None:
+    if properties.directory_id is None:
         raise CommandError(f"No directory id found in {directory}/meta.properties")
-    return found.directory_id
+    return properties.directory_id
 
 
 command = Command(

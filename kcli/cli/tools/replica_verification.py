@@ -131,7 +131,7 @@ async def run(options: ReplicaVerificationOptions, output: Output) -> None:
     require(options, "broker-list")
     warn(DEPRECATED)
     try:
-        wanted = topic_filter(options.topics_include)
+        matches = topic_filter(options.topics_include)
     except ValueError as error:
         raise CommandError(str(error)) from error
     cluster = ClusterOptions(
@@ -141,7 +141,7 @@ async def run(options: ReplicaVerificationOptions, output: Output) -> None:
         client_properties=options.client_properties,
     )
     async with admin(cluster) as client:
-        names = [topic.name for topic in await client.list_topics(internal=True) if wanted(topic.name)]
+        names = [topic.name for topic in await client.list_topics(internal=True) if matches(topic.name)]
         partitions = await _partitions(client, names, options.time)
         if not partitions:
             raise CommandError(
@@ -158,17 +158,19 @@ async def run(options: ReplicaVerificationOptions, output: Output) -> None:
 
 
 async def _partitions(client: AdminClient, names: list[str], start: int) -> dict[TopicPartition, Verified]:
-    found: dict[TopicPartition, Verified] = {}
+    partitions: dict[TopicPartition, Verified] = {}
     for name, topic in (await client.describe_topics(names)).items():
         if isinstance(topic, KafkaError):
             raise topic
-        for each in topic.partitions:
-            found[TopicPartition(name, each.partition)] = Verified(each.replicas, topic.topic_id, 0)
-    for partition, at in (await client.list_offsets(dict.fromkeys(found, start))).items():
+        for description in topic.partitions:
+            partitions[TopicPartition(name, description.partition)] = Verified(
+                description.replicas, topic.topic_id, 0
+            )
+    for partition, at in (await client.list_offsets(dict.fromkeys(partitions, start))).items():
         if isinstance(at, KafkaError):
             raise at
-        found[partition].offset = at.offset
-    return found
+        partitions[partition].offset = at.offset
+    return partitions
 
 
 async def _round(
@@ -206,7 +208,7 @@ async def _fetch(
     from kcli.client.records.fetch_plan import FetchPosition, without_session
 
     mine = {key: partition for key, partition in partitions.items() if broker in partition.replicas}
-    positions = [(key, FetchPosition(each.topic_id, each.offset)) for key, each in mine.items()]
+    positions = [(key, FetchPosition(verified.topic_id, verified.offset)) for key, verified in mine.items()]
     limits = FetchLimits(max_wait_ms=options.max_wait_ms, partition_max_bytes=options.fetch_size)
     request = fetch_request(without_session(positions), limits)
     try:

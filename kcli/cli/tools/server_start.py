@@ -87,28 +87,28 @@ class ExtraArguments:
 
 def _extra_arguments() -> ExtraArguments:
     words = iter(split_blanks(os.environ.get(EXTRA_ARGS, "")))
-    found = ExtraArguments()
+    arguments = ExtraArguments()
     for word in words:
         match word:
             case "-daemon":
-                found = replace(found, is_daemon=True)
+                arguments = replace(arguments, is_daemon=True)
             case "-name":
-                found = replace(found, name=next(words, CONSOLE_FILE))
+                arguments = replace(arguments, name=next(words, CONSOLE_FILE))
             case "-loggc":
                 continue
             case _:
                 break
-    return found
+    return arguments
 
 
 def _overrides(texts: Sequence[str]) -> dict[str, str]:
-    found = {}
+    overrides = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not trim(name):
             raise CommandError(f"Invalid command line properties: {text}; --override takes property=value")
-        found[trim(name)] = trim(value)
-    return found
+        overrides[trim(name)] = trim(value)
+    return overrides
 
 
 def _config(file: str, overrides: dict[str, str]) -> BrokerConfig:

@@ -37,7 +37,7 @@ class Server:
 
 
 def run(options: ServerStopOptions, output: Output) -> int:
-    wanted = _signal(os.environ.get("SIGNAL") or "TERM")
+    number = _signal(os.environ.get("SIGNAL") or "TERM")
     servers = list(running_servers())
     if not servers:
         output.say("No kafka server to stop")
@@ -52,7 +52,7 @@ def run(options: ServerStopOptions, output: Output) -> int:
             output.say("No kafka server to stop")
             return 1
     for server in servers:
-        _send(server.pid, wanted)
+        _send(server.pid, number)
     if not output.is_text:
         output.rows(servers, lambda server: str(server.pid))
     return 0

@@ -179,7 +179,7 @@ class _Reset:
             self.output.say(f"Seek-to-end for intermediate topics [{', '.join(intermediates)}]")
         described = await self.client.describe_topics(dict.fromkeys(inputs + intermediates))
         partitions = {
-            name: [TopicPartition(name, each.partition) for each in topic.partitions]
+            name: [TopicPartition(name, partition.partition) for partition in topic.partitions]
             for name, topic in described.items()
             if not isinstance(topic, KafkaError)
         }
@@ -192,7 +192,7 @@ class _Reset:
                 self.output.say(f"Topic: {name}")
             missing += absent
         plan = await self._to_end([name for name in intermediates if name in partitions], partitions)
-        plan |= await self._inputs([each for name in inputs for each in partitions.get(name, ())])
+        plan |= await self._inputs([partition for name in inputs for partition in partitions.get(name, ())])
         if plan:
             if not self.options.dry_run:
                 await self._commit(plan)
@@ -207,7 +207,9 @@ class _Reset:
         )
         for topic in topics:
             self.output.say(f"Topic: {topic}")
-        plan = await self._listed([each for topic in topics for each in partitions[topic]], OffsetSpec.LATEST)
+        plan = await self._listed(
+            [partition for topic in topics for partition in partitions[topic]], OffsetSpec.LATEST
+        )
         self._rows(ResetRow(topic, number, offset) for (topic, number), offset in plan.items())
         return plan
 
@@ -236,14 +238,18 @@ class _Reset:
             return await self._since(partitions, int(time.time() * 1000) - ago_ms)
         if options.shift_by is not None:
             committed = await self._committed(partitions)
-            return await self._in_range({each: committed[each] + options.shift_by for each in partitions})
+            return await self._in_range(
+                {partition: committed[partition] + options.shift_by for partition in partitions}
+            )
         if options.from_file is not None:
             planned = read_plan(options.from_file, self.group_id).get(self.group_id, {})
             if not planned:
                 raise ExecutionError(
                     f"java.lang.IllegalStateException: {options.from_file} has no line topic,partition,offset"
                 )
-            return await self._in_range({each: planned[each] for each in partitions if each in planned})
+            return await self._in_range(
+                {partition: planned[partition] for partition in partitions if partition in planned}
+            )
         return await self._listed(partitions, OffsetSpec.EARLIEST)
 
     async def _committed(self, partitions: list[TopicPartition]) -> NewOffsets:
@@ -251,50 +257,53 @@ class _Reset:
 
         A partition without a committed offset gets the start of its log.
         """
-        found = await self.client.list_group_offsets(self.group_id)
+        offsets = await self.client.list_group_offsets(self.group_id)
         starts = await self._listed(partitions, OffsetSpec.EARLIEST)
         committed: NewOffsets = {}
-        for each in partitions:
-            offset = found.get(each)
+        for partition in partitions:
+            offset = offsets.get(partition)
             if isinstance(offset, KafkaError):
                 raise offset
-            committed[each] = starts[each] if offset is None else offset.offset
+            committed[partition] = starts[partition] if offset is None else offset.offset
         return committed
 
     async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> NewOffsets:
-        found = await self._listed(partitions, timestamp_ms)
-        late = [each for each in partitions if found[each] < 0]
+        listed = await self._listed(partitions, timestamp_ms)
+        late = [partition for partition in partitions if listed[partition] < 0]
         for topic, number in late:
             self.output.say(
                 f"Partition {number} from topic {topic} is empty, without a committed record. "
                 "Falling back to latest known offset."
             )
-        return found | await self._listed(late, OffsetSpec.LATEST)
+        return listed | await self._listed(late, OffsetSpec.LATEST)
 
-    async def _in_range(self, wanted: NewOffsets) -> NewOffsets:
-        starts = await self._listed(list(wanted), OffsetSpec.EARLIEST)
-        ends = await self._listed(list(wanted), OffsetSpec.LATEST)
-        for each, offset in wanted.items():
-            if offset < starts[each]:
-                which, end = "lower than earliest", starts[each]
-            elif offset > ends[each]:
-                which, end = "higher than latest", ends[each]
+    async def _in_range(self, offsets: NewOffsets) -> NewOffsets:
+        starts = await self._listed(list(offsets), OffsetSpec.EARLIEST)
+        ends = await self._listed(list(offsets), OffsetSpec.LATEST)
+        for partition, offset in offsets.items():
+            if offset < starts[partition]:
+                which, end = "lower than earliest", starts[partition]
+            elif offset > ends[partition]:
+                which, end = "higher than latest", ends[partition]
             else:
                 continue
             self.output.say(f"New offset ({offset}) is {which} offset. Value will be set to {end}")
-        return {each: min(max(offset, starts[each]), ends[each]) for each, offset in wanted.items()}
+        return {
+            partition: min(max(offset, starts[partition]), ends[partition])
+            for partition, offset in offsets.items()
+        }
 
     async def _listed(self, partitions: list[TopicPartition], at: int) -> NewOffsets:
-        found = await self.client.list_offsets(dict.fromkeys(partitions, at)) if partitions else {}
+        offsets = await self.client.list_offsets(dict.fromkeys(partitions, at)) if partitions else {}
         plan: NewOffsets = {}
-        for each, result in found.items():
+        for partition, result in offsets.items():
             if isinstance(result, KafkaError):
                 raise result
-            plan[each] = result.offset
+            plan[partition] = result.offset
         return plan
 
     async def _commit(self, plan: NewOffsets) -> None:
-        offsets = {each: CommittedOffset(offset=offset) for each, offset in plan.items()}
+        offsets = {partition: CommittedOffset(offset=offset) for partition, offset in plan.items()}
         for error in (await self.client.alter_group_offsets(self.group_id, offsets)).values():
             if error is not None:
                 raise error

@@ -103,44 +103,44 @@ def wanted_bindings(options: AclsOptions) -> Bindings:
 
     Raises UsageError and CommandError, with Kafka's messages.
     """
-    found: Bindings = {}
+    bindings: Bindings = {}
     if not (options.producer or options.consumer):
         operations = [operation_of(text) for text in options.operation]
-        _put(found, patterns_of(options, needed=True), _entries(options, operations))
+        _put(bindings, patterns_of(options, needed=True), _entries(options, operations))
     if options.producer:
         patterns = patterns_of(options, needed=True)
-        _put(found, _of(patterns, ResourceType.TOPIC), _entries(options, PRODUCER_OPERATIONS))
+        _put(bindings, _of(patterns, ResourceType.TOPIC), _entries(options, PRODUCER_OPERATIONS))
         ids = _of(patterns, ResourceType.TRANSACTIONAL_ID)
-        _put(found, ids, _entries(options, TRANSACTION_OPERATIONS))
+        _put(bindings, ids, _entries(options, TRANSACTION_OPERATIONS))
         if options.idempotent:
-            _put(found, [CLUSTER], _entries(options, [AclOperation.IDEMPOTENT_WRITE]))
+            _put(bindings, [CLUSTER], _entries(options, [AclOperation.IDEMPOTENT_WRITE]))
     if options.consumer:
         patterns = patterns_of(options, needed=True)
-        _put(found, _of(patterns, ResourceType.TOPIC), _entries(options, CONSUMER_OPERATIONS))
-        _put(found, _of(patterns, ResourceType.GROUP), _entries(options, [AclOperation.READ]))
-    _check_operations(found)
-    return found
+        _put(bindings, _of(patterns, ResourceType.TOPIC), _entries(options, CONSUMER_OPERATIONS))
+        _put(bindings, _of(patterns, ResourceType.GROUP), _entries(options, [AclOperation.READ]))
+    _check_operations(bindings)
+    return bindings
 
 
 def patterns_of(options: AclsOptions, *, needed: bool = False) -> list[Pattern]:
     """The resources that the options name. If the options name no resource and `needed` is True, raises UsageError."""
     pattern_type = pattern_type_of(options.resource_pattern_type)
-    found = [Pattern(ResourceType.TOPIC, trim(name), pattern_type) for name in options.topic]
+    patterns = [Pattern(ResourceType.TOPIC, trim(name), pattern_type) for name in options.topic]
     if pattern_type is PatternType.LITERAL and (options.cluster or options.idempotent):
-        found.append(CLUSTER)
+        patterns.append(CLUSTER)
     for resource_type, names in (
         (ResourceType.GROUP, options.group),
         (ResourceType.TRANSACTIONAL_ID, options.transactional_id),
         (ResourceType.DELEGATION_TOKEN, options.delegation_token),
         (ResourceType.USER, options.user_principal),
     ):
-        found += [Pattern(resource_type, trim(name), pattern_type) for name in names]
-    if needed and not found:
+        patterns += [Pattern(resource_type, trim(name), pattern_type) for name in names]
+    if needed and not patterns:
         raise UsageError(
             "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
             "--delegation-token <Delegation Token ID>"
         )
-    return found
+    return patterns
 
 
 def pattern_type_of(text: str) -> PatternType:
@@ -153,9 +153,9 @@ def pattern_type_of(text: str) -> PatternType:
 
 def operation_of(text: str) -> AclOperation:
     """The operation with this name, such as `AlterConfigs`. UNKNOWN if no operation has this name."""
-    wanted = trim(text).replace("_", "").upper()
+    name = trim(text).replace("_", "").upper()
     for operation in AclOperation:
-        if operation.name.replace("_", "") == wanted:
+        if operation.name.replace("_", "") == name:
             return operation
     return AclOperation.UNKNOWN
 
@@ -199,15 +199,15 @@ def acl_entry(pattern: Pattern, entry: Entry) -> AclEntry:
 
 def grouped(acls: Iterable[AclEntry]) -> Bindings:
     """The ACLs of a cluster by their patterns, in the order of the response."""
-    found: Bindings = {}
+    bindings: Bindings = {}
     for acl in acls:
         pattern = Pattern(
             _known(ResourceType, acl.resource_type), acl.resource_name, _known(PatternType, acl.pattern_type)
         )
         operation = _known(AclOperation, acl.operation)
         permission = _known(AclPermissionType, acl.permission_type)
-        found.setdefault(pattern, []).append(Entry(acl.principal, acl.host, operation, permission))
-    return found
+        bindings.setdefault(pattern, []).append(Entry(acl.principal, acl.host, operation, permission))
+    return bindings
 
 
 def _known(kind: type[Number], number: int) -> Number:
@@ -215,9 +215,9 @@ def _known(kind: type[Number], number: int) -> Number:
     return kind[number_name(kind, number)]
 
 
-def _put(found: Bindings, patterns: Iterable[Pattern], entries: Sequence[Entry]) -> None:
+def _put(bindings: Bindings, patterns: Iterable[Pattern], entries: Sequence[Entry]) -> None:
     for pattern in patterns:
-        present = found.setdefault(pattern, [])
+        present = bindings.setdefault(pattern, [])
         present += [entry for entry in entries if entry not in present]
 
 
@@ -226,7 +226,7 @@ def _of(patterns: Iterable[Pattern], resource_type: ResourceType) -> list[Patter
 
 
 def _entries(options: AclsOptions, operations: Sequence[AclOperation]) -> list[Entry]:
-    found: dict[Entry, None] = {}
+    entries: dict[Entry, None] = {}
     if AclOperation.ANY in operations and (options.allow_principal or options.deny_principal):
         raise CommandError("operation must not be ANY")  # Java's words, before any check of the resource
     for principals, hosts, permission in (
@@ -237,12 +237,12 @@ def _entries(options: AclsOptions, operations: Sequence[AclOperation]) -> list[E
             principal = principal_of(text)
             for host in hosts or (WILDCARD,):
                 for operation in operations:
-                    found[Entry(principal, trim(host), operation, permission)] = None
-    return list(found)
+                    entries[Entry(principal, trim(host), operation, permission)] = None
+    return list(entries)
 
 
-def _check_operations(found: Bindings) -> None:
-    for pattern, entries in found.items():
+def _check_operations(bindings: Bindings) -> None:
+    for pattern, entries in bindings.items():
         supported = (*SUPPORTED[pattern.resource_type], AclOperation.ALL)
         if any(entry.operation not in supported for entry in entries):
             names = ", ".join(operation.name for operation in supported)

@@ -56,19 +56,19 @@ class CheckRow:
 async def check(options: AclsOptions, client: AdminClient, output: Output) -> int:
     """Prints the result of the check. Returns the exit code: 0 for yes, 1 for no."""
     question = parse(options)
-    wanted = AclFilter(question.resource_type, question.resource_name, PatternType.MATCH)
-    acls = await client.describe_acls(wanted)
+    acl_filter = AclFilter(question.resource_type, question.resource_name, PatternType.MATCH)
+    acls = await client.describe_acls(acl_filter)
     index = AclIndex()
-    for number, each in enumerate(acls):
-        index.add(uuid.UUID(int=number), each)
-    asked = (
+    for number, known_acl in enumerate(acls):
+        index.add(uuid.UUID(int=number), known_acl)
+    arguments = (
         question.principal,
         question.host,
         question.operation,
         question.resource_type,
         question.resource_name,
     )
-    verdict, acl = index.decide(*asked), index.deciding(*asked)
+    verdict, acl = index.decide(*arguments), index.deciding(*arguments)
     rule = None
     if acl is not None:
         ((pattern, (entry,)),) = grouped([acl]).items()
@@ -105,7 +105,7 @@ def parse(options: AclsOptions) -> Question:
     elif not colon or not name:
         raise CommandError(f"--check: expected {kind}:NAME, found {resource}")
     if operation not in SUPPORTED[resource_type]:
-        names = ", ".join(spelt(each) for each in SUPPORTED[resource_type])
+        names = ", ".join(spelt(allowed) for allowed in SUPPORTED[resource_type])
         raise CommandError(f"--check: expected an operation of {kind} ({names}), found {operation_text}")
     host = ANY_OTHER_HOST if options.host is None else host_address(options.host)
     return Question(principal_of(options.check or ""), operation, resource_type, name, host)
@@ -113,16 +113,16 @@ def parse(options: AclsOptions) -> Question:
 
 def _sentence(question: Question, verdict: Verdict, rule: str | None, *, has_acls: bool) -> str:
     resource = Pattern(question.resource_type, question.resource_name, PatternType.LITERAL)
-    asked = f"{question.principal} may {spelt(question.operation)} on {resource}"
+    claim = f"{question.principal} may {spelt(question.operation)} on {resource}"
     match verdict:
         case Verdict.ALLOWED:
-            return f"yes: {asked}\nallowed by {rule}"
+            return f"yes: {claim}\nallowed by {rule}"
         case Verdict.DENIED:
-            return f"no: {asked}\ndenied by {rule}"
+            return f"no: {claim}\ndenied by {rule}"
         case Verdict.NO_MATCH if has_acls:
-            return f"no: {asked}\nthe resource has ACLs, but none of them matches"
+            return f"no: {claim}\nthe resource has ACLs, but none of them matches"
         case Verdict.NO_MATCH:
-            return f"no: {asked}\nthe resource has no ACLs"
+            return f"no: {claim}\nthe resource has no ACLs"
 
 
 def _hint(question: Question, *, has_acls: bool) -> str:

@@ -86,12 +86,12 @@ async def _add(options: AclsOptions, client: AdminClient, output: Output) -> Non
         raise UsageError(
             f"A '--resource-pattern-type' value of '{pattern_type.name}' is not valid when adding acls."
         )
-    wanted = wanted_bindings(options)
-    if not all(wanted.values()):
+    bindings = wanted_bindings(options)
+    if not all(bindings.values()):
         raise UsageError(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
-    for pattern, entries in wanted.items():
+    for pattern, entries in bindings.items():
         output.say(f"Adding ACLs for resource `{pattern}`: \n {_lines(entries)}\n")
         _rows(output, {pattern: entries})
         if not options.dry_run:
@@ -109,25 +109,25 @@ async def _remove(options: AclsOptions, client: AdminClient, output: Output) -> 
 
 
 async def _show_removal(client: AdminClient, filters: Iterable[AclFilter], output: Output) -> None:
-    found: dict[AclEntry, None] = {}
-    for each in filters:
-        found |= dict.fromkeys(await client.describe_acls(each))
-    for pattern, entries in grouped(found).items():
+    removed: dict[AclEntry, None] = {}
+    for acl_filter in filters:
+        removed |= dict.fromkeys(await client.describe_acls(acl_filter))
+    for pattern, entries in grouped(removed).items():
         output.say(f"Would remove ACLs for resource `{pattern}`: \n {_lines(entries)}\n")
         _rows(output, {pattern: entries})
 
 
 async def _list(options: AclsOptions, client: AdminClient, output: Output) -> None:
-    found: dict[AclEntry, None] = {}
+    entries: dict[AclEntry, None] = {}
     patterns = patterns_of(options)
     principals = list(dict.fromkeys(map(principal_of, options.principal)))
-    for each in [pattern_filter(pattern) for pattern in patterns] or [AclFilter()]:
-        found |= dict.fromkeys(await client.describe_acls(each))
+    for acl_filter in [pattern_filter(pattern) for pattern in patterns] or [AclFilter()]:
+        entries |= dict.fromkeys(await client.describe_acls(acl_filter))
     if not principals:
-        _print(output, grouped(found))
+        _print(output, grouped(entries))
     for principal in principals:
         output.say(f"ACLs for principal `{principal}`")
-        _print(output, grouped(acl for acl in found if acl.principal == principal))
+        _print(output, grouped(acl for acl in entries if acl.principal == principal))
 
 
 def _print(output: Output, bindings: Bindings) -> None:

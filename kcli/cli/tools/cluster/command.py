@@ -75,8 +75,8 @@ def _admin(options: ClusterIdOptions) -> AdminClient:
 async def cluster_id(options: ClusterIdOptions, output: Output) -> None:
     """Runs `cluster-id`."""
     async with _admin(options) as client:
-        found = await _told(client)
-    output.row(ClusterIdRow(found.cluster_id), f"Cluster ID: {found.cluster_id}")
+        answer = await _told(client)
+    output.row(ClusterIdRow(answer.cluster_id), f"Cluster ID: {answer.cluster_id}")
 
 
 async def unregister(options: UnregisterOptions, output: Output) -> None:

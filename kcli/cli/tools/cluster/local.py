@@ -239,13 +239,13 @@ def _racks(options: UpOptions) -> Sequence[str]:
 
 
 def _overrides(texts: Sequence[str]) -> dict[str, str]:
-    found = {}
+    overrides = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not trim(name):
             raise CommandError(f"--override {text}: expected key=value")
-        found[trim(name)] = trim(value)
-    return found
+        overrides[trim(name)] = trim(value)
+    return overrides
 
 
 def _show_ready(cluster: LocalCluster, pid: int, output: Output) -> None:

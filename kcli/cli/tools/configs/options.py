@@ -123,12 +123,12 @@ def _types(options: ConfigsOptions) -> tuple[str, ...]:
 def _names(options: ConfigsOptions) -> tuple[str, ...]:
     """Returns the names of the entities: first from --entity-name and --entity-default in their order, and then from
     the short options, such as --topic."""
-    given = iter(options.entity_name)
+    iterator = iter(options.entity_name)
     names: list[str] = []
     for word in options.argv:
         flag_name = word.lstrip("-").partition("=")[0] if word.startswith("-") else ""
         if flag_name == "entity-name":
-            names.append(next(given))
+            names.append(next(iterator))
         elif flag_name == "entity-default":
             names.append("")
     short = {name: getattr(options, name.replace("-", "_")) for name, _ in _SHORTHANDS}

@@ -96,16 +96,18 @@ async def _describe(client: AdminClient, entity: Entity, output: Output) -> None
     if "clients" in entity.types or "ips" in entity.types or "" in entity.names:
         return
     described = await client.describe_user_scram_credentials(entity.names)
-    for user, found in described.items():
-        if isinstance(found, KafkaError):
-            if found.code is not ErrorCode.RESOURCE_NOT_FOUND:
-                raise found
+    for user, answer in described.items():
+        if isinstance(answer, KafkaError):
+            if answer.code is not ErrorCode.RESOURCE_NOT_FOUND:
+                raise answer
             continue
         credentials = tuple(
             CredentialRow("UNKNOWN" if info.mechanism is None else info.mechanism.name, info.iterations)
-            for info in found
+            for info in answer
         )
-        shown = ", ".join(f"{each.mechanism}=iterations={each.iterations}" for each in credentials)
+        shown = ", ".join(
+            f"{credential.mechanism}=iterations={credential.iterations}" for credential in credentials
+        )
         output.row(
             UserRow(user, credentials), f"SCRAM credential configs for user-principal '{user}' are {shown}"
         )
@@ -114,8 +116,8 @@ async def _describe(client: AdminClient, entity: Entity, output: Output) -> None
 def _filter(entity: Entity) -> dict[str, object]:
     if len(entity.names) > len(entity.types):
         raise ValueError("More entity names specified than entity types")
-    wanted: dict[str, object] = {_TYPES[kind]: ANY_NAME for kind in entity.types}
-    return wanted | {
+    entity_filter: dict[str, object] = {_TYPES[kind]: ANY_NAME for kind in entity.types}
+    return entity_filter | {
         _TYPES[kind]: name or None for kind, name in zip(entity.types, entity.names, strict=False)
     }
 
@@ -226,8 +228,8 @@ async def _alter_credentials(
 async def _check_deletions(client: AdminClient, user: str, deletions: list[ScramDeletion]) -> None:
     """Raises an error if a credential to delete does not exist. A dry run needs this check, because the API has no
     validate-only mode."""
-    found = (await client.describe_user_scram_credentials([user])).get(user, ())
-    present = () if isinstance(found, KafkaError) else [info.mechanism for info in found]
+    credentials = (await client.describe_user_scram_credentials([user])).get(user, ())
+    present = () if isinstance(credentials, KafkaError) else [info.mechanism for info in credentials]
     if any(deletion.mechanism not in present for deletion in deletions):
         raise ResourceNotFoundException("Attempt to delete a user credential that does not exist")
 
@@ -237,10 +239,10 @@ def _upsertion(user: str, mechanism: Mechanism, text: str) -> ScramUpsertion:
     if credential is None:
         shown = text if _NO_SECRET.fullmatch(text) else HIDDEN
         raise ValueError(f"Invalid credential property {mechanism.java_name}={shown}")
-    given, password = credential.groups()
-    if given == "":
+    count, password = credential.groups()
+    if count == "":
         raise ValueError('For input string: ""')
-    iterations = DEFAULT_ITERATIONS if given in (None, "-1") else parse_int(given)
+    iterations = DEFAULT_ITERATIONS if count in (None, "-1") else parse_int(count)
     if iterations < MIN_ITERATIONS:
         raise ValueError(
             f"Iterations {iterations} is less than the minimum {MIN_ITERATIONS} required for {mechanism.name}"

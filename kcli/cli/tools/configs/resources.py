@@ -124,14 +124,14 @@ async def _describe(client: AdminClient, options: ConfigsOptions, entity: Entity
     # A broker describes only itself, so the settings of brokers are requested one by one.
     one_by_one = kind in ("brokers", "broker-loggers")
     for part in in_parts(names, 1 if one_by_one else NAMES_AT_ONCE):
-        found: dict[str, Settings] = {}
+        settings: dict[str, Settings] = {}
         for name in part:
             if kind == "brokers" and name == DEFAULT:
                 output.say(f"Default configs for {kind} in the cluster are:")
             else:
                 output.say(f"{'All' if options.all else 'Dynamic'} configs for {kind[:-1]} {name} are:")
-            found = found or await _settings(client, kind, part, synonyms=True)
-            entries = _entries(kind, name, found[name], every=options.all)
+            settings = settings or await _settings(client, kind, part, synonyms=True)
+            entries = _entries(kind, name, settings[name], every=options.all)
             output.rows([_row(kind, name, entry) for entry in entries], _line)
 
 
@@ -143,11 +143,11 @@ async def _alter(client: AdminClient, options: ConfigsOptions, entity: Entity, o
     settings = (await _settings(client, kind, [name], synonyms=False))[name]
     present = {entry.name for entry in _entries(kind, name, settings, every=False)}
     if kind == "broker-loggers":
-        unknown = [each for each in (*deleted, *added) if each not in present]
+        unknown = [key for key in (*deleted, *added) if key not in present]
         if unknown:
             raise ValueError(f"Invalid broker logger(s): {','.join(unknown)}")
     else:
-        missing = [each for each in deleted if each not in present]
+        missing = [key for key in deleted if key not in present]
         if missing:
             raise ValueError(f"Invalid config(s): {','.join(missing)}")
     resource = ConfigResource(_RESOURCES[kind][0], name)
@@ -183,7 +183,7 @@ async def _all_names(client: AdminClient, kind: str) -> list[str]:
         return map_order((topic.name for topic in await client.list_topics()), string_hash)
     if kind in ("brokers", "broker-loggers"):
         return [*(str(node.id) for node in (await client.describe_cluster()).nodes), DEFAULT]
-    configured = {each.name for each in await client.list_config_resources([_RESOURCES[kind][0]])}
+    configured = {resource.name for resource in await client.list_config_resources([_RESOURCES[kind][0]])}
     if kind == "groups":
         configured |= {group.group_id for group in await client.list_groups()}
     return map_order(sorted(configured), string_hash)
@@ -197,8 +197,8 @@ async def _settings(
         for name in names:
             _check_topic_name(name)
     resources = [ConfigResource(_RESOURCES[kind][0], name) for name in names]
-    found = await client.describe_configs(resources, synonyms=synonyms)
-    return {resource.name: found[resource] for resource in resources}
+    configs = await client.describe_configs(resources, synonyms=synonyms)
+    return {resource.name: configs[resource] for resource in resources}
 
 
 def _entries(kind: str, name: str, settings: Settings, *, every: bool) -> list[ConfigEntry]:
@@ -242,12 +242,16 @@ def _row(kind: str, name: str, entry: ConfigEntry) -> ConfigRow:
         source=entry.source.name,
         sensitive=entry.is_sensitive,
         read_only=entry.is_read_only,
-        synonyms=tuple(SynonymRow(each.source.name, each.name, each.value) for each in entry.synonyms),
+        synonyms=tuple(
+            SynonymRow(synonym.source.name, synonym.name, synonym.value) for synonym in entry.synonyms
+        ),
     )
 
 
 def _line(row: ConfigRow) -> str:
-    synonyms = ", ".join(f"{each.source}:{each.name}={_shown(each.value)}" for each in row.synonyms)
+    synonyms = ", ".join(
+        f"{synonym.source}:{synonym.name}={_shown(synonym.value)}" for synonym in row.synonyms
+    )
     sensitive = "true" if row.sensitive else "false"
     return f"  {row.name}={_shown(row.value)} sensitive={sensitive} synonyms={{{synonyms}}}"
 

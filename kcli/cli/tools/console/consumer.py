@@ -215,10 +215,10 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     from_file = client_properties(options.consumer_config or options.command_config, ())
     properties = {**client_properties(None, (), options.client_properties), **from_file, **words}
     _choose_group(options, properties, [options.group, words.get("group.id"), from_file.get("group.id")])
-    asked = words.get("auto.offset.reset", from_file.get("auto.offset.reset"))
-    if options.from_beginning and asked not in (None, "earliest"):
+    reset = words.get("auto.offset.reset", from_file.get("auto.offset.reset"))
+    if options.from_beginning and reset not in (None, "earliest"):
         raise CommandError(
-            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={asked}', please remove one option"
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option"
         )
     if options.from_beginning:
         properties["auto.offset.reset"] = "earliest"
@@ -289,9 +289,9 @@ def _check(options: ConsoleConsumerOptions) -> None:
 
 
 def _check_position(options: ConsoleConsumerOptions) -> None:
-    given = [name for name in ("from-time", "last", "from-beginning", "offset") if options.has(name)]
-    if is_positioned(options) and len(given) > 1:
-        raise UsageError(f"Options {given[0]} and {given[1]} cannot be specified together.")
+    names = [name for name in ("from-time", "last", "from-beginning", "offset") if options.has(name)]
+    if is_positioned(options) and len(names) > 1:
+        raise UsageError(f"Options {names[0]} and {names[1]} cannot be specified together.")
     if options.last is not None and options.last < 1:
         raise UsageError("--last must be at least 1")
     start_ms(options.from_time)

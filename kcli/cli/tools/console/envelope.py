@@ -103,26 +103,26 @@ def _envelope(record: object) -> JsonRecord:
     )
 
 
-def _bytes(found: object, name: str) -> bytes | None:
-    if found is None:
+def _bytes(value: object, name: str) -> bytes | None:
+    if value is None:
         return None
-    if isinstance(found, str):
+    if isinstance(value, str):
         try:
-            return found.encode()
+            return value.encode()
         except UnicodeEncodeError:
             raise ValueError(f'"{name}" has half a surrogate pair; other bytes are {{"base64": …}}') from None
-    if isinstance(found, dict) and list(found) == [BASE64] and isinstance(found[BASE64], str):
+    if isinstance(value, dict) and list(value) == [BASE64] and isinstance(value[BASE64], str):
         try:
-            return base64.b64decode(found[BASE64], validate=True)
+            return base64.b64decode(value[BASE64], validate=True)
         except (binascii.Error, ValueError) as error:
             raise ValueError(f'"{name}" is not base64: {error}') from None
     raise ValueError(f'"{name}" must be text, null, or {{"base64": "…"}}')
 
 
-def _headers(found: object) -> list[tuple[str, bytes | None]]:
-    if found is None:
+def _headers(value: object) -> list[tuple[str, bytes | None]]:
+    if value is None:
         return []
-    pairs = list(found.items()) if isinstance(found, dict) else found
+    pairs = list(value.items()) if isinstance(value, dict) else value
     if not isinstance(pairs, list):
         raise ValueError('"headers" must be a list of pairs, as in [["name", "value"]]')
     headers = []
@@ -136,9 +136,9 @@ def _headers(found: object) -> list[tuple[str, bytes | None]]:
     return headers
 
 
-def _whole(found: object, name: str, most: int) -> int | None:
-    if found is None:
+def _whole(value: object, name: str, most: int) -> int | None:
+    if value is None:
         return None
-    if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= most:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         raise ValueError(f'"{name}" must be a whole number from 0 to {most}, or null')
-    return found
+    return value

@@ -213,7 +213,7 @@ def _string(data: bytes) -> bytes:
 
 
 def _bytes(data: bytes) -> bytes:
-    return b"".join([b"%c" % each if each in _SHOWN else b"\\x%02X" % each for each in data])
+    return b"".join([b"%c" % byte if byte in _SHOWN else b"\\x%02X" % byte for byte in data])
 
 
 _SHOWN = frozenset(range(ord(" "), ord("~") + 1)) - {ord("\\")}
@@ -237,9 +237,9 @@ def _boolean(data: bytes) -> bytes:
 
 def _uuid(data: bytes) -> bytes:
     """Returns a UUID as Java parses it. If a hexadecimal number is too long, its first digits are ignored."""
-    found = _UUID.fullmatch(data)
-    numbers = [] if found is None else [int(part, 16) for part in found.groups()]
-    if found is None:
+    match = _UUID.fullmatch(data)
+    numbers = [] if match is None else [int(part, 16) for part in match.groups()]
+    if match is None:
         raise FormatError("Error parsing data into UUID")
     cut = [(n % 16**width, width) for n, width in zip(numbers, _UUID_DIGITS, strict=True)]
     return "-".join([f"{n:0{width}x}" for n, width in cut]).encode()
@@ -307,10 +307,10 @@ def _escaped(data: bytes | None) -> bytes:
     return data.replace(b"\\", b"\\\\").replace(b"\t", b"\\t").replace(b"\n", b"\\n").replace(b"\r", b"\\r")
 
 
-def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatter:
+def _coordinator_records(module: str, names: frozenset[str] | None) -> Formatter:
     """Returns a formatter for records of an internal topic.
 
-    The formatter prints compact JSON for the types in `wanted` (None: all).
+    The formatter prints compact JSON for the types in `names` (None: all).
     """
     import importlib
 
@@ -326,7 +326,7 @@ def _coordinator_records(module: str, wanted: frozenset[str] | None) -> Formatte
             return b""
         try:
             key = records.decode_key(raw_key)
-            if wanted is not None and type(key).__name__ not in wanted:
+            if names is not None and type(key).__name__ not in names:
                 return b""
             value = (
                 None if raw_value is None else records.value_to_json(*records.decode_value(key, raw_value))

@@ -52,7 +52,7 @@ def starts(
     from confluent_kafka import TopicPartition as ClientPartition
 
     bounds: dict[TopicPartition, tuple[int, int]] = {}
-    found: dict[TopicPartition, int] = {}
+    first_offsets: dict[TopicPartition, int] = {}
     for place in partitions:
         topic, number = place
         try:
@@ -65,15 +65,15 @@ def starts(
                 if at.error is not None:
                     raise KafkaException(at.error)
                 # If no record is new enough, reading starts at the end that the partition had before this request.
-                found[place] = at.offset if at.offset >= 0 else high
+                first_offsets[place] = at.offset if at.offset >= 0 else high
         except KafkaException as error:
             why = kafka_error(error.args[0]).message
             logger().warning("%s-%d is left out: %s", topic, number, why)
     if last is not None:
-        found = _last(consumer, bounds, last, unreadable)
-    if not found:
+        first_offsets = _last(consumer, bounds, last, unreadable)
+    if not first_offsets:
         raise CommandError("None of the partitions can be read.")
-    return [ClientPartition(topic, number, offset) for (topic, number), offset in found.items()]
+    return [ClientPartition(topic, number, offset) for (topic, number), offset in first_offsets.items()]
 
 
 def _last(
@@ -86,18 +86,18 @@ def _last(
 
     The records are read, because transaction markers, aborted records and compaction leave gaps in the offsets.
     """
-    found = {place: high for place, (low, high) in bounds.items() if low >= high}
-    begins = {place: max(low, high - count) for place, (low, high) in bounds.items() if place not in found}
+    firsts = {place: high for place, (low, high) in bounds.items() if low >= high}
+    begins = {place: max(low, high - count) for place, (low, high) in bounds.items() if place not in firsts}
     while begins:
         ends = {place: bounds[place][1] for place in begins}
         for place, offsets in _offsets(consumer, begins, ends, count, unreadable).items():
             low, high = bounds[place]
             if len(offsets) == count or begins[place] == low:
-                found[place] = offsets[0] if offsets else high
+                firsts[place] = offsets[0] if offsets else high
                 del begins[place]
             else:
                 begins[place] = max(low, high - (high - begins[place]) * WIDER)
-    return {place: found[place] for place in bounds}
+    return {place: firsts[place] for place in bounds}
 
 
 def _offsets(
@@ -161,12 +161,12 @@ def partitions_of(
         if partition is not None:
             refuse_missing(TopicPartition(topic, partition), topics[topic])
             return [TopicPartition(topic, partition)]
-        wanted = [topic]
+        partitions = [topic]
     else:
-        wanted = sorted(filter(matcher(include or ""), topics))
-        if not wanted:
+        partitions = sorted(filter(matcher(include or ""), topics))
+        if not partitions:
             raise CommandError(f"No topic matches {include}")
-    return [TopicPartition(name, number) for name in wanted for number in sorted(topics[name].partitions)]
+    return [TopicPartition(name, number) for name in partitions for number in sorted(topics[name].partitions)]
 
 
 def refuse_missing(place: TopicPartition, topic: TopicMetadata) -> None:

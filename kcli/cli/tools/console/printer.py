@@ -49,11 +49,11 @@ class Printer:
     """
 
     def __init__(
-        self, options: ConsoleConsumerOptions, show: formatters.Formatter, wanted: Filter | None
+        self, options: ConsoleConsumerOptions, show: formatters.Formatter, message_filter: Filter | None
     ) -> None:
         self.options = options
         self.show = show
-        self.wanted = wanted
+        self.message_filter = message_filter
         self.count = 0
         self.seen = 0
         self._matching: MatchingTopics | None = None
@@ -109,8 +109,8 @@ class Printer:
             if options.topic is not None:
                 subscribe([options.topic])
             else:
-                wanted = matcher(options.include or "")
-                self._matching = MatchingTopics(consumer, wanted, subscribe, every_s=max_age_s(config))
+                matches = matcher(options.include or "")
+                self._matching = MatchingTopics(consumer, matches, subscribe, every_s=max_age_s(config))
 
     def _assign(self, consumer: objects.Consumer, starts: list[objects.PartitionOffset]) -> None:
         self._unreadable.begin_at(starts)
@@ -125,10 +125,10 @@ class Printer:
 
         limit_s = (self.options.timeout_ms or 0) / 1000 if self._has_limit() else math.inf
         try:
-            found = looked_up(consumer, partial(consumer.list_topics, topic), limit_s)
+            metadata = looked_up(consumer, partial(consumer.list_topics, topic), limit_s)
         except KafkaException:
             return  # the loop that reads records reports the problem, and ends after --timeout-ms
-        refuse_missing(TopicPartition(topic, partition), found.topics[topic])
+        refuse_missing(TopicPartition(topic, partition), metadata.topics[topic])
 
     def _has_limit(self) -> bool:
         return self.options.timeout_ms is not None and self.options.timeout_ms >= 0
@@ -183,7 +183,7 @@ class Printer:
         for message in messages:
             if is_end(message):
                 self._ended.add((message.topic(), message.partition()))
-        assigned = {(each.topic, each.partition) for each in consumer.assignment()}
+        assigned = {(partition.topic, partition.partition) for partition in consumer.assignment()}
         return bool(assigned) and assigned <= self._ended
 
     def _wanted(self) -> int:
@@ -212,7 +212,7 @@ class Printer:
                 continue
             self.seen += 1
             done.append(message)
-            if self.wanted is not None and not self.wanted(message):
+            if self.message_filter is not None and not self.message_filter(message):
                 continue
             try:
                 lines.append(self.show(message))

@@ -216,9 +216,9 @@ def _not_logged_in(topic: str, error: KafkaError) -> int:
 
 def _reported(failed: Mapping[Outcome, int], sent: int, topic: str) -> int:
     """Reports the number of the lines that failed. Returns the exit code."""
-    found = failure_lines(failed, sent, "lines", topic)
-    warn_of_failures(found, "console-producer")
-    return 1 if found and not is_kafkas_script() else 0
+    lines = failure_lines(failed, sent, "lines", topic)
+    warn_of_failures(lines, "console-producer")
+    return 1 if lines and not is_kafkas_script() else 0
 
 
 def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:

@@ -37,8 +37,8 @@ def _rule(text: str) -> Filter:
         raise UsageError(
             f"--filter '{text}': expected key=TEXT, key~REGEX, key!=TEXT or key!~REGEX, with key, value or header.NAME"
         )
-    part, negated, operator, wanted = match.groups()
-    holds = _equals(wanted) if operator == "=" else _has(wanted, text)
+    part, negated, operator, operand = match.groups()
+    holds = _equals(operand) if operator == "=" else _has(operand, text)
     datas = _datas(part)
     if negated:
         return lambda message: not any(map(holds, datas(message)))
@@ -54,8 +54,8 @@ def _datas(part: str) -> Callable[[Message], list[bytes]]:
         return lambda message: _present([message.key()])
     if part == "value":
         return lambda message: _present([message.value()])
-    wanted = part.removeprefix("header.")
-    return lambda message: _present([value for name, value in message.headers() or () if name == wanted])
+    header = part.removeprefix("header.")
+    return lambda message: _present([value for name, value in message.headers() or () if name == header])
 
 
 def _present(datas: list[bytes | None]) -> list[bytes]:
@@ -63,8 +63,8 @@ def _present(datas: list[bytes | None]) -> list[bytes]:
 
 
 def _equals(text: str) -> Callable[[bytes], bool]:
-    wanted = text.encode("utf-8", "surrogateescape")
-    return lambda data: data == wanted
+    expected = text.encode("utf-8", "surrogateescape")
+    return lambda data: data == expected
 
 
 def _has(text: str, rule: str) -> Callable[[bytes], bool]:

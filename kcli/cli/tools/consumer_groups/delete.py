@@ -101,7 +101,7 @@ async def delete_offsets(options: ConsumerGroupsOptions, client: AdminClient, ou
         if isinstance(topic, KafkaError):
             results[TopicPartition(name, NO_PARTITION)] = topic
         else:
-            partitions += [TopicPartition(name, each.partition) for each in topic.partitions]
+            partitions += [TopicPartition(name, partition.partition) for partition in topic.partitions]
     if options.dry_run:
         results.update(dict.fromkeys(partitions))
         output.say(f"Would delete offsets from group {group}.")

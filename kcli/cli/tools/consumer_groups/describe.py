@@ -209,19 +209,21 @@ class _Offsets:
 
 
 async def _offsets(client: AdminClient, groups: Sequence[GroupDescription]) -> _Offsets:
-    found = await client.list_all_offsets(group.group_id for group in groups)
+    answers = await client.list_all_offsets(group.group_id for group in groups)
     committed: dict[str, Mapping[TopicPartition, CommittedOffset | KafkaError] | KafkaError] = {}
-    wanted = [each for group in groups for member in group.members for each in member.assignment]
-    for group_id, offsets in found.items():
+    partitions = [
+        partition for group in groups for member in group.members for partition in member.assignment
+    ]
+    for group_id, offsets in answers.items():
         if isinstance(offsets, KafkaError):
             committed[group_id] = offsets
         else:
-            known = {place: each for place, each in offsets.items() if each is not None}
+            known = {place: offset for place, offset in offsets.items() if offset is not None}
             committed[group_id] = known
-            wanted += known
-    asked = dict.fromkeys(wanted, OffsetSpec.LATEST)
+            partitions += known
+    specs = dict.fromkeys(partitions, OffsetSpec.LATEST)
     try:
-        ends = await client.list_offsets(asked, wait_for_leaders=False) if asked else {}
+        ends = await client.list_offsets(specs, wait_for_leaders=False) if specs else {}
     except KafkaError as error:
         return _Offsets(committed, error)
     return _Offsets(committed, ends)
@@ -246,16 +248,16 @@ async def _offset_rows(
     assigned = {partition for partition, _ in owned}
     owned += [
         (partition, None)
-        for partition in map_order((each for each in committed if each not in assigned), partition_hash)
+        for partition in map_order((place for place in committed if place not in assigned), partition_hash)
     ]
     ages = await _ages(client, committed, ends) if timed else {}
     rows = []
     for partition, reader in owned:
-        found, end, age = committed.get(partition), ends[partition], ages.get(partition)
-        known = None if isinstance(found, KafkaError) else found
+        offset, end, age = committed.get(partition), ends[partition], ages.get(partition)
+        known = None if isinstance(offset, KafkaError) else offset
         end_offset = None if isinstance(end, KafkaError) else end.offset
         current = None if known is None else known.offset
-        error = next((each for each in (found, end, age) if isinstance(each, KafkaError)), None)
+        error = next((answer for answer in (offset, end, age) if isinstance(answer, KafkaError)), None)
         rows.append(
             OffsetRow(
                 group=group.group_id,
@@ -284,9 +286,9 @@ async def _ages(
     from kcli.client.admin.lag import lag_seconds
 
     offsets = {
-        partition: each.offset
-        for partition, each in committed.items()
-        if not isinstance(each, KafkaError) and isinstance(ends.get(partition), OffsetAt)
+        partition: answer.offset
+        for partition, answer in committed.items()
+        if not isinstance(answer, KafkaError) and isinstance(ends.get(partition), OffsetAt)
     }
     return await lag_seconds(client, offsets, time.time_ns() // 1_000_000)
 

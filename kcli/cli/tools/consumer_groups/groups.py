@@ -74,7 +74,9 @@ async def list_groups(options: ConsumerGroupsOptions, client: AdminClient, outpu
     states = _filter(options.state, STATES, "Invalid state list '{}'. Valid states are: {}")
     types = _filter(options.type, tuple(TYPES.values()), "Invalid types list '{}'. Valid types are: {}")
     groups = await _consumer_groups(client, states, tuple(name.lower() for name in types))
-    rows = [ListRow(each.group_id, TYPES.get(each.type.lower(), each.type), each.state) for each in groups]
+    rows = [
+        ListRow(group.group_id, TYPES.get(group.type.lower(), group.type), group.state) for group in groups
+    ]
     shows_type, shows_state = options.has("type"), options.has("state")
     if not shows_type and not shows_state:
         output.rows(rows, lambda row: row.group)
@@ -96,7 +98,7 @@ def _filter(text: str | None, known: tuple[str, ...], complaint: str) -> tuple[s
     if not text:
         return ()
     spelling = {name.lower(): name for name in known}
-    wanted = [trim(name).lower() for name in java_split(text)]
-    if any(name not in spelling for name in wanted):
+    names = [trim(name).lower() for name in java_split(text)]
+    if any(name not in spelling for name in names):
         raise UsageError(complaint.format(text, ", ".join(known)))
-    return tuple(spelling[name] for name in dict.fromkeys(wanted))
+    return tuple(spelling[name] for name in dict.fromkeys(names))

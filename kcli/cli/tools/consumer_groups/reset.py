@@ -90,26 +90,26 @@ class _Offsets:
         """Returns the committed offsets of a group."""
         if not self._committed:
             self._committed = await self.client.list_all_offsets(self.groups)
-        found = self._committed[group_id]
-        if isinstance(found, KafkaError):
-            raise found
+        offsets = self._committed[group_id]
+        if isinstance(offsets, KafkaError):
+            raise offsets
         committed: NewOffsets = {}
-        for partition, each in found.items():
-            if isinstance(each, KafkaError):
-                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(each)}")
-            if each is not None:
-                committed[partition] = each.offset
+        for partition, offset in offsets.items():
+            if isinstance(offset, KafkaError):
+                raise ExecutionError(f"java.util.concurrent.ExecutionException: {java_text(offset)}")
+            if offset is not None:
+                committed[partition] = offset.offset
         return committed
 
     async def of_log(self, partitions: Iterable[TopicPartition], at: int) -> NewOffsets:
         """Returns the offset of each partition at a timestamp, or at the start or end of its log."""
-        wanted = list(partitions)
+        places = list(partitions)
         known = self._log.setdefault(at, {})
-        missing = [partition for partition in wanted if partition not in known]
+        missing = [partition for partition in places if partition not in known]
         if missing:
-            found = await self.client.list_offsets(dict.fromkeys(missing, at))
-            known.update({partition: _offset_of(partition, result) for partition, result in found.items()})
-        return {partition: known[partition] for partition in wanted}
+            offsets = await self.client.list_offsets(dict.fromkeys(missing, at))
+            known.update({partition: _offset_of(partition, result) for partition, result in offsets.items()})
+        return {partition: known[partition] for partition in places}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _Reset:
             for name, topic in described.items():
                 if isinstance(topic, KafkaError):
                     raise ExecutionError(topic.message)
-                partitions += [TopicPartition(name, each.partition) for each in topic.partitions]
+                partitions += [TopicPartition(name, partition.partition) for partition in topic.partitions]
             return partitions
         if self.options.from_file is None:
             raise UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
@@ -164,27 +164,27 @@ class _Reset:
 
     async def _shifted(self, partitions: list[TopicPartition], by: int) -> NewOffsets:
         committed = await self.offsets.committed(self.group_id)
-        wanted: NewOffsets = {}
+        shifted: NewOffsets = {}
         for topic, number in partitions:
             if (topic, number) not in committed:
                 raise UsageError(
                     f"Cannot shift offset for partition {topic}-{number} since there is no current committed offset"
                 )
-            wanted[TopicPartition(topic, number)] = committed[TopicPartition(topic, number)] + by
-        return await self._in_range(wanted)
+            shifted[TopicPartition(topic, number)] = committed[TopicPartition(topic, number)] + by
+        return await self._in_range(shifted)
 
     async def _since(self, partitions: list[TopicPartition], timestamp_ms: int) -> NewOffsets:
         """Returns the offset of the first record at or after the timestamp.
 
         A partition without such a record gets its end offset, with a warning.
         """
-        found = await self.offsets.of_log(partitions, timestamp_ms)
-        late = map_order((each for each, offset in found.items() if offset < 0), partition_hash)
+        offsets = await self.offsets.of_log(partitions, timestamp_ms)
+        late = map_order((partition for partition, offset in offsets.items() if offset < 0), partition_hash)
         for topic, number in late:
             self.output.say(
                 f"\nWarn: Partition {number} from topic {topic} is empty. Falling back to latest known offset."
             )
-        return {**found, **await self.offsets.of_log(late, OffsetSpec.LATEST)}
+        return {**offsets, **await self.offsets.of_log(late, OffsetSpec.LATEST)}
 
     async def _current(self, partitions: list[TopicPartition]) -> NewOffsets:
         committed = await self.offsets.committed(self.group_id)
@@ -211,12 +211,12 @@ class _Reset:
             if isinstance(topic, KafkaError):
                 raise _not_listed(partition, topic)
 
-    async def _in_range(self, wanted: NewOffsets) -> NewOffsets:
-        """Returns `wanted` with each offset limited to the range of its partition's log."""
-        starts = await self.offsets.of_log(wanted, OffsetSpec.EARLIEST)
-        ends = await self.offsets.of_log(wanted, OffsetSpec.LATEST)
+    async def _in_range(self, offsets: NewOffsets) -> NewOffsets:
+        """Returns `offsets` with each offset limited to the range of its partition's log."""
+        starts = await self.offsets.of_log(offsets, OffsetSpec.EARLIEST)
+        ends = await self.offsets.of_log(offsets, OffsetSpec.LATEST)
         checked: NewOffsets = {}
-        for partition, offset in wanted.items():
+        for partition, offset in offsets.items():
             name = f"{partition[0]}-{partition[1]}"
             start, end = starts[partition], ends[partition]
             if offset > end:

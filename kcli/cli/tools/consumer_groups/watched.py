@@ -78,7 +78,7 @@ class Watched(Tables):
         `show_partitions`.
         """
         watched = self._watched(group, partitions)
-        summed = [_summed(row, [each for each in watched if _is_part(each, row)]) for row in rows]
+        summed = [_summed(row, [part for part in watched if _is_part(part, row)]) for row in rows]
         show(_Plain(output), group, summed, _summed_columns(columns), always=True)
         _explain(output, watched)
 
@@ -101,11 +101,11 @@ class Watched(Tables):
 
 def _explain(output: Output, watched: Sequence[WatchedRow]) -> None:
     """Prints a sentence for each partition that is not OK, the worst first."""
-    bad = [each for each in watched if each.status not in (None, Status.OK.name)]
+    bad = [row for row in watched if row.status not in (None, Status.OK.name)]
     if bad:
         output.say("")
-    for each in sorted(bad, key=_badness, reverse=True):
-        output.say(f"{each.status}: {each.explanation}")
+    for row in sorted(bad, key=_badness, reverse=True):
+        output.say(f"{row.status}: {row.explanation}")
 
 
 def _badness(row: WatchedRow) -> int:
@@ -113,7 +113,7 @@ def _badness(row: WatchedRow) -> int:
 
 
 def _summed(row: MemberRow | StateRow, watched: Sequence[WatchedRow]) -> SummedRow:
-    lags = [each.row.lag for each in watched if each.row.lag is not None]
+    lags = [part.row.lag for part in watched if part.row.lag is not None]
     lag = sum(lags) if lags or not watched else None
     worst = max(watched, key=_badness, default=None)
     return SummedRow(row, lag) if worst is None else SummedRow(row, lag, worst.status, worst.explanation)
@@ -141,10 +141,12 @@ class _Plain(Output):
 
 def _watched_row(row: OffsetRow, lag: GroupLag) -> WatchedRow:
     partition = TopicPartition(row.topic, row.partition)
-    found = lag.partitions.get(partition)
-    if found is None or found.lag is None or not is_known(found):
+    partition_lag = lag.partitions.get(partition)
+    if partition_lag is None or partition_lag.lag is None or not is_known(partition_lag):
         return WatchedRow(row)
-    return WatchedRow(row, found.status.name, found.catch_up_seconds, one_line(lag.sentence(partition)))
+    return WatchedRow(
+        row, partition_lag.status.name, partition_lag.catch_up_seconds, one_line(lag.sentence(partition))
+    )
 
 
 def _columns(columns: list[Column]) -> list[Column]:

@@ -23,7 +23,7 @@ from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.runtime.log_text import one_line
 
-SEVERITY_WIDTH = max(len(each) for each in Severity)
+SEVERITY_WIDTH = max(len(severity) for severity in Severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +60,20 @@ async def print_checkup(config: ClientConfig, wishes: CheckupWishes, output: Out
     for finding in findings:
         output.row(finding, _line)
     output.say(_summary(findings))
-    return any(each.severity is Severity.CRITICAL for each in findings)
+    return any(finding.severity is Severity.CRITICAL for finding in findings)
 
 
 def _line(finding: CheckupFinding) -> str:
     indent = " " * (SEVERITY_WIDTH + 2)
     lines = [f"{finding.severity:<{SEVERITY_WIDTH}}  {finding.check}: {finding.subject}: {finding.text}"]
-    lines += [f"{indent}   {each}" for each in finding.evidence]
+    lines += [f"{indent}   {line}" for line in finding.evidence]
     if finding.command:
         lines.append(f"{indent}-> {finding.command}")
     return "\n".join(map(one_line, lines))
 
 
 def _summary(findings: Sequence[CheckupFinding]) -> str:
-    counts = {each: sum(finding.severity is each for finding in findings) for each in Severity}
+    counts = {severity: sum(finding.severity is severity for finding in findings) for severity in Severity}
     shown = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     return f"{len(RULES)} checks: {shown or 'no problem found'}"
 
@@ -88,10 +88,10 @@ class BrokerMetrics:
     async def read(self, nodes: tuple[Node, ...]) -> Metrics:
         """Returns the figures of the brokers, and for each broker without figures the reason."""
         answers = await asyncio.gather(*map(self._of_broker, nodes))
-        found = {node.id: each for node, each in zip(nodes, answers, strict=True)}
+        by_broker = {node.id: answer for node, answer in zip(nodes, answers, strict=True)}
         return metrics_of(
-            {broker: each for broker, each in found.items() if not isinstance(each, str)},
-            {broker: each for broker, each in found.items() if isinstance(each, str)},
+            {broker: answer for broker, answer in by_broker.items() if not isinstance(answer, str)},
+            {broker: answer for broker, answer in by_broker.items() if isinstance(answer, str)},
         )
 
     async def _of_broker(self, node: Node) -> Sequence[BeanValues] | str:
@@ -102,7 +102,7 @@ class BrokerMetrics:
             return error.message
         if isinstance(entries, KafkaError):
             return entries.message
-        listener = next((each.value for each in entries if each.name == METRICS_LISTENER), None)
+        listener = next((entry.value for entry in entries if entry.name == METRICS_LISTENER), None)
         if not listener:
             return f"{NOT_SET}; name an endpoint with --metrics"
         address = endpoint_address(listener, node.host)

@@ -244,15 +244,15 @@ def _check_time_entry(
     path: str, log: str, entry: TimeEntry, position: int, previous: int, faults: IndexFaults
 ) -> None:
     following = batches(log, position, read_bytes=INDEXED_READ_BYTES)
-    found = next((batch for batch in following if batch.header.last_offset >= entry.offset), None)
-    if found is None:
+    batch = next((batch for batch in following if batch.header.last_offset >= entry.offset), None)
+    if batch is None:
         _note(faults.offsets_not_found, path, (entry.offset, -1))
         return
-    if found.header.last_offset != entry.offset:
-        _note(faults.offsets_not_found, path, (entry.offset, found.header.last_offset))
+    if batch.header.last_offset != entry.offset:
+        _note(faults.offsets_not_found, path, (entry.offset, batch.header.last_offset))
         return
     newest = max(
-        (record.timestamp_ms for record in read_records(found.buffer, found.at)), default=NO_TIMESTAMP
+        (record.timestamp_ms for record in read_records(batch.buffer, batch.at)), default=NO_TIMESTAMP
     )
     if newest != entry.timestamp_ms:
         _note(faults.wrong_timestamps, path, (entry.timestamp_ms, newest))

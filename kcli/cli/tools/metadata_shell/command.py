@@ -41,13 +41,13 @@ class Shell:
         command = commands.get(name)
         if command is None:
             known = sorted(commands)
-            choose = ", ".join(f"'{each}'" for each in known)
+            choose = ", ".join(f"'{word}'" for word in known)
             hint = did_you_mean(name, known)
             self.say(f"invalid choice: '{name}' (choose from {choose})" + (f"\n{hint}" if hint else ""))
             return
         command.run(self, arguments)
 
-    def found(self, name: str, arguments: list[str]) -> Iterator[tuple[str, Node]]:
+    def nodes(self, name: str, arguments: list[str]) -> Iterator[tuple[str, Node]]:
         """Yields the paths that the arguments name (default: the current directory).
 
         Prints an error for a missing path.
@@ -75,20 +75,20 @@ def _cat(shell: Shell, arguments: list[str]) -> None:
     if not arguments:
         shell.say("error: too few arguments")
         return
-    for path, node in shell.found("cat", arguments):
+    for path, node in shell.nodes("cat", arguments):
         shell.say(node if isinstance(node, str) else f"cat: {path}: Is a directory.")
 
 
 def _ls(shell: Shell, arguments: list[str]) -> None:
-    found = list(shell.found("ls", arguments))
-    files = [path for path, node in found if isinstance(node, str)]
-    directories = [(path, node) for path, node in found if not isinstance(node, str)]
+    nodes = list(shell.nodes("ls", arguments))
+    files = [path for path, node in nodes if isinstance(node, str)]
+    directories = [(path, node) for path, node in nodes if not isinstance(node, str)]
     if files:
         shell.say(_listed(shell, [path.rpartition("/")[2] for path in files]))
     for number, (path, node) in enumerate(directories):
         if files or number:
             shell.say("")
-        if len(found) > 1:
+        if len(nodes) > 1:
             shell.say(f"{path}:")
         if node:
             shell.say(_listed(shell, sorted(node)))
@@ -105,7 +105,7 @@ def _listed(shell: Shell, names: list[str]) -> str:
 
 
 def _tree(shell: Shell, arguments: list[str]) -> None:
-    for path, node in shell.found("tree", arguments):
+    for path, node in shell.nodes("tree", arguments):
         shell.say(f"{path}:" if not isinstance(node, str) else path)
         _branch(shell, node, 1)
 
@@ -122,7 +122,7 @@ def _branch(shell: Shell, node: Node, depth: int) -> None:
 
 
 def _find(shell: Shell, arguments: list[str]) -> None:
-    for path, node in shell.found("find", arguments):
+    for path, node in shell.nodes("find", arguments):
         for below in walk(path, node):
             shell.say(below)
 

@@ -56,16 +56,16 @@ def absolute(path: str, directory: str) -> str:
 
 def matching(root: Node, pattern: str) -> list[str]:
     """Returns the paths that match an absolute pattern (`*`, `?`, `[a-z]` within a name), sorted."""
-    found: list[tuple[str, Node]] = [("", root)]
+    nodes: list[tuple[str, Node]] = [("", root)]
     for name in parts(pattern):
-        found = [
+        nodes = [
             (f"{path}/{child}", node[child])
-            for path, node in found
+            for path, node in nodes
             if not isinstance(node, str)
             for child in sorted(node)
             if fnmatch.fnmatchcase(child, name)
         ]
-    return [path or "/" for path, _ in found]
+    return [path or "/" for path, _ in nodes]
 
 
 def walk(path: str, node: Node) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _image(image: MetadataImage) -> Node:
         },
         "cluster": {
             "brokers": {str(key): _text(broker) for key, broker in image.brokers.items()},
-            "controllers": {str(key): _text(each) for key, each in image.controllers.items()},
+            "controllers": {str(key): _text(controller) for key, controller in image.controllers.items()},
         },
         "configs": _configs(image),
         "delegationToken": {"tokens": {key: _text(token) for key, token in image.delegation_tokens.items()}},

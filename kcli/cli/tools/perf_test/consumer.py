@@ -98,18 +98,18 @@ def run(options: ConsumerPerfOptions, output: Output) -> int:
     if not options.hide_header:
         output.say(_DETAILED_HEADER if options.show_detailed_stats else _HEADER)
     try:
-        wanted = Kind.LONG.convert(wanted_text)
+        target = Kind.LONG.convert(wanted_text)
     except ValueError:
         name = "messages" if options.messages is not None else "num-records"
         raise CommandError(f"Cannot parse argument '{wanted_text}' of option {name}") from None
-    assert isinstance(wanted, int)
+    assert isinstance(target, int)
     if options.reporting_interval <= 0:
         raise CommandError("Reporting interval must be greater than 0.")
     try:
         java_dates.check(options.date_format)
     except ValueError as error:
         raise CommandError(str(error)) from None
-    run = _Run(options, wanted, output)
+    run = _Run(options, target, output)
     finish_on_sigterm()
     try:
         run.read()
@@ -127,10 +127,10 @@ def _check(options: ConsumerPerfOptions) -> str:
         raise UsageError('Missing required argument "[topic]"')
     if options.topic is not None and options.include is not None:
         raise UsageError("Exactly one of the following arguments is required: [topic], [include]")
-    wanted = options.messages if options.messages is not None else options.num_records
-    if wanted is None:
+    count = options.messages if options.messages is not None else options.num_records
+    if count is None:
         raise UsageError('Missing required argument "[messages]"')
-    return wanted
+    return count
 
 
 def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
@@ -158,11 +158,11 @@ def configuration(options: ConsumerPerfOptions) -> dict[str, object]:
 class _Run:
     """One measurement."""
 
-    def __init__(self, options: ConsumerPerfOptions, wanted: int, output: Output) -> None:
+    def __init__(self, options: ConsumerPerfOptions, target: int, output: Output) -> None:
         from confluent_kafka import Consumer
 
         self.options = options
-        self.wanted = wanted
+        self.target = target
         self.output = output
         self.count = 0
         self.size_bytes = 0
@@ -183,11 +183,11 @@ class _Run:
         if options.topic is not None:
             self._subscribe([options.topic])
         else:
-            wanted = matcher(options.include or "")
-            matching = MatchingTopics(self.consumer, wanted, self._subscribe, every_s=self.look_s)
+            matches = matcher(options.include or "")
+            matching = MatchingTopics(self.consumer, matches, self._subscribe, every_s=self.look_s)
         reported_count = reported_bytes = 0
         reported_joining_ms = 0.0
-        while self.count < self.wanted:
+        while self.count < self.target:
             if matching is not None:
                 matching.refresh()
             messages = self.consumer.consume(BATCH_RECORDS, POLL_S)

@@ -374,12 +374,12 @@ class _Run:
         fatal = self._reports.fatal
         errors = [error for error, _ in self._reports.taken() if error is not None]
         if fatal is None and self.transactional_id is not None:
-            errors = [each for each in errors if not is_purged(each)]
+            errors = [error for error in errors if not is_purged(error)]
         is_told = False
-        for each in errors:
-            is_gone = fatal is not None and is_purged(each)
+        for error in errors:
+            is_gone = fatal is not None and is_purged(error)
             is_told = is_told or is_gone
-            self._refused(fatal if fatal is not None and is_gone else kafka_error(each), outcome_of(each))
+            self._refused(fatal if fatal is not None and is_gone else kafka_error(error), outcome_of(error))
         if fatal is not None and not is_told:
             self._refused(fatal, Outcome.REFUSED)
 

@@ -61,14 +61,14 @@ async def balance(wish: Wish, client: AdminClient, output: Output) -> None:
         matches = topic_filter(wish.topics)
     except ValueError as error:
         raise PlanError(str(error)) from None
-    found = await read_cluster_state(client, matches)
+    state = await read_cluster_state(client, matches)
     changes = even_changes(
-        found,
+        state,
         leaving=wish.leaving,
         replication_factor=wish.replication_factor,
         rack_aware=wish.rack_aware,
     )
-    await _carry_out(wish, client, output, found, changes)
+    await _carry_out(wish, client, output, state, changes)
 
 
 async def undo(text: str, wish: Wish, client: AdminClient, output: Output) -> None:
@@ -76,8 +76,8 @@ async def undo(text: str, wish: Wish, client: AdminClient, output: Output) -> No
     plan = parse_plan(text)
     check_plan(plan)
     topics = {topic for topic, _ in plan.assignment}
-    found = await read_cluster_state(client, topics.__contains__)
-    before = found.assignment
+    state = await read_cluster_state(client, topics.__contains__)
+    before = state.assignment
     for topic, number in sorted(plan.assignment.keys() - before.keys()):
         raise PlanError(f"Unable to find partition: {topic}-{number}")
     changes = {
@@ -85,23 +85,23 @@ async def undo(text: str, wish: Wish, client: AdminClient, output: Output) -> No
         for partition, replicas in sorted(plan.assignment.items())
         if replicas != before[partition]
     }
-    known = {each.id for each in found.brokers}
+    known = {broker.id for broker in state.brokers}
     for broker in sorted({broker for replicas in changes.values() for broker in replicas} - known):
         raise PlanError(f"Broker {broker} of the undo file does not run")
-    await _carry_out(wish, client, output, found, changes)
+    await _carry_out(wish, client, output, state, changes)
 
 
 async def _carry_out(
     wish: Wish,
     client: AdminClient,
     output: Output,
-    found: ClusterState,
+    state: ClusterState,
     changes: Mapping[TopicPartition, tuple[int, ...]],
 ) -> None:
-    before = found.assignment
-    check_leaders(found, changes)
-    _show(output, found, changes)
-    summary = changes_text(found, changes)
+    before = state.assignment
+    check_leaders(state, changes)
+    _show(output, state, changes)
+    summary = changes_text(state, changes)
     if changes:
         output.say(f"{'Would move' if wish.dry_run else 'Moves'} {summary}")
     else:
@@ -112,7 +112,7 @@ async def _carry_out(
         confirm(f"This moves {summary}", yes=wish.yes, refused="Nothing was moved.")
         path = write_undo(Path(), {partition: before[partition] for partition in changes})
         warn(f"To undo the moves: kcli reassign-partitions --undo {path}")
-    execution = Execution(client, _Reporter(output), found, leaving=wish.leaving, rate=wish.throttle)
+    execution = Execution(client, _Reporter(output), state, leaving=wish.leaving, rate=wish.throttle)
     with cancelled_on_sigterm():
         try:
             await execution.run(changes)
@@ -140,15 +140,15 @@ class _Reporter:
             sys.stderr.flush()
 
 
-def _show(output: Output, found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def _show(output: Output, state: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Prints the moves, and the load of each broker before and after them."""
-    before, sizes = found.assignment, found.sizes
+    before, sizes = state.assignment, state.sizes
     for partition, target in sorted(changes.items()):
         one = {partition: target}
         output.row(
             MoveRow(*partition, before[partition], target, copied_bytes(one, before, sizes)), _move_line
         )
-    rows = broker_rows(found, changes)
+    rows = broker_rows(state, changes)
     output.say(_TABLE.format("Broker", "Rack", "Replicas", "Preferred leaders", "Bytes").rstrip())
     output.rows(rows, _broker_line)
 

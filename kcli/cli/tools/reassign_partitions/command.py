@@ -148,9 +148,9 @@ async def _generate(options: ReassignOptions, client: AdminClient, output: Outpu
     topics = parse_topics(text)
     described = await _describe(client, topics)
     current: Assignment = {
-        TopicPartition(topic.name, each.partition): each.replicas
+        TopicPartition(topic.name, partition.partition): partition.replicas
         for topic in described
-        for each in topic.partitions
+        for partition in topic.partitions
     }
     nodes = _usable(await client.describe_cluster(), brokers, rack_aware=not options.disable_rack_aware)
     proposed: Assignment = {}
@@ -167,14 +167,14 @@ async def _generate(options: ReassignOptions, client: AdminClient, output: Outpu
 
 async def _describe(client: AdminClient, topics: Iterable[str]) -> list[TopicDescription]:
     """Describes topics. Raises the first error, with Kafka's message for a missing topic."""
-    found = []
+    descriptions = []
     for name, topic in (await client.describe_topics(topics)).items():
         if isinstance(topic, KafkaError):
             if topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise UnknownTopicOrPartitionException(f"Topic {name} not found.")
             raise topic
-        found.append(topic)
-    return found
+        descriptions.append(topic)
+    return descriptions
 
 
 def _usable(cluster: ClusterDescription, brokers: list[int], *, rack_aware: bool) -> list[Node]:
@@ -196,7 +196,7 @@ def _placed(nodes: list[Node], partitions: int, replication_factor: int) -> list
 
     usable = [UsableBroker(BrokerId(node.id), node.rack, fenced=False) for node in nodes]
     try:
-        return [tuple(each) for each in place(usable, partitions, replication_factor, SystemRng())]
+        return [tuple(replicas) for replicas in place(usable, partitions, replication_factor, SystemRng())]
     except InvalidReplicationFactorException as error:
         raise PlanError(f"{error.message}\n{java_text(error)}") from None  # Kafka prints both lines
 
@@ -249,11 +249,15 @@ async def _start_moves(options: ReassignOptions, client: AdminClient, output: Ou
 
 async def _current(client: AdminClient, plan: Plan) -> Assignment:
     described = await _describe(client, sorted({topic for topic, _ in plan.assignment}))
-    found = {(topic.name, each.partition): each.replicas for topic in described for each in topic.partitions}
+    assignment = {
+        (topic.name, partition.partition): partition.replicas
+        for topic in described
+        for partition in topic.partitions
+    }
     for topic, number in sorted(plan.assignment):
-        if (topic, number) not in found:
+        if (topic, number) not in assignment:
             raise UnknownTopicOrPartitionException(f"Unable to find partition: {topic}-{number}")
-    return {partition: found[partition] for partition in plan.assignment}
+    return {partition: assignment[partition] for partition in plan.assignment}
 
 
 async def _throttle(
@@ -302,10 +306,10 @@ async def _verify_once(options: ReassignOptions, client: AdminClient, output: Ou
     output.say("Status of partition reassignment:")
     output.rows(rows, _status_line)
     moves = await log_dir_moves(client, plan.log_dirs)
-    output.say("\n".join(move_line(each) for each in moves))
+    output.say("\n".join(move_line(move) for move in moves))
     if not output.is_text:
         output.rows(moves, move_line)
-    ongoing = any(not row.done for row in rows) or any(each.state is MoveState.ACTIVE for each in moves)
+    ongoing = any(not row.done for row in rows) or any(move.state is MoveState.ACTIVE for move in moves)
     if not ongoing and not options.preserve_throttles:
         await _clear_throttles(client, output, plan)
     return not ongoing
@@ -323,13 +327,16 @@ async def _statuses(client: AdminClient, targets: Assignment) -> list[StatusRow]
                 StatusRow(topic, number, False, running[TopicPartition(topic, number)].replicas, target)
             )
             continue
-        found = described[topic]
-        if isinstance(found, KafkaError):
-            if found.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise found
+        description = described[topic]
+        if isinstance(description, KafkaError):
+            if description.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise description
             replicas: tuple[int, ...] = ()
         else:
-            replicas = next((each.replicas for each in found.partitions if each.partition == number), ())
+            replicas = next(
+                (partition.replicas for partition in description.partitions if partition.partition == number),
+                (),
+            )
         rows.append(StatusRow(topic, number, True, replicas, target))
     return rows
 
@@ -374,9 +381,9 @@ async def _cancel(options: ReassignOptions, client: AdminClient, output: Output)
         _rows(output, "cancelled", {partition: plan.assignment[partition] for partition in active})
     else:
         output.say("None of the specified partition reassignments are active.")
-    moving = [each for each in await log_dir_moves(client, plan.log_dirs) if each.state is MoveState.ACTIVE]
+    moving = [move for move in await log_dir_moves(client, plan.log_dirs) if move.state is MoveState.ACTIVE]
     if moving:
-        home = {each.replica: each.current for each in moving if each.current is not None}
+        home = {move.replica: move.current for move in moving if move.current is not None}
         await _start_moves(options, client, output, Plan(plan.entries, home))
     else:
         output.part("None of the specified partition moves are active.")
@@ -388,8 +395,8 @@ async def _list(_options: ReassignOptions, client: AdminClient, output: Output) 
     running = await client.list_reassignments()
     output.say("Current partition reassignments:" if running else "No partition reassignments found.")
     rows = [
-        OngoingRow(topic, number, each.replicas, each.adding, each.removing)
-        for (topic, number), each in sorted(running.items())
+        OngoingRow(topic, number, reassignment.replicas, reassignment.adding, reassignment.removing)
+        for (topic, number), reassignment in sorted(running.items())
     ]
     output.rows(rows, _ongoing_line)
 

@@ -45,14 +45,14 @@ async def log_dir_moves(client: AdminClient, targets: Mapping[Replica, str]) -> 
         return []
     current: dict[Replica, str] = {}
     future: dict[Replica, str] = {}
-    found = await client.describe_log_dirs(sorted({replica.broker for replica in targets}))
-    for broker, directories in found.items():
+    log_dirs = await client.describe_log_dirs(sorted({replica.broker for replica in targets}))
+    for broker, directories in log_dirs.items():
         if isinstance(directories, KafkaError):
             raise directories
         for directory in directories:
-            for each in directory.replicas:
-                replica = Replica(each.topic, each.partition, broker)
-                (future if each.is_future else current)[replica] = directory.path
+            for entry in directory.replicas:
+                replica = Replica(entry.topic, entry.partition, broker)
+                (future if entry.is_future else current)[replica] = directory.path
     return [
         LogDirMove(
             replica,

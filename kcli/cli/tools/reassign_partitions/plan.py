@@ -50,11 +50,11 @@ def parse_plan(text: str) -> Plan:
     """Parses a reassignment file. Raises PlanError if it is invalid."""
     partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
     log_dirs: dict[Replica, str] = {}
-    for each in _listed(text, "partitions"):
-        topic, index = field(each, "topic", str), number_field(each, "partition")
-        replicas = tuple(_ints(field(each, "replicas", list), each))
-        paths = _texts(field(each, "log_dirs", list), each) if "log_dirs" in each else []
-        if "log_dirs" in each and len(paths) != len(replicas):
+    for entry in _listed(text, "partitions"):
+        topic, index = field(entry, "topic", str), number_field(entry, "partition")
+        replicas = tuple(_ints(field(entry, "replicas", list), entry))
+        paths = _texts(field(entry, "log_dirs", list), entry) if "log_dirs" in entry else []
+        if "log_dirs" in entry and len(paths) != len(replicas):
             raise PlanError(
                 f"Size of replicas list {_java_list(replicas)} is different from size of log dirs list "
                 f"{_java_list(paths)} for partition {topic}-{index}"
@@ -87,7 +87,7 @@ def check_plan(plan: Plan) -> None:
 
 def parse_topics(text: str) -> list[str]:
     """Parses a topics-to-move file. Raises PlanError if it is invalid or lists a topic twice."""
-    topics = [field(each, "topic", str) for each in _listed(text, "topics")]
+    topics = [field(entry, "topic", str) for entry in _listed(text, "topics")]
     if twice := repeated(topics):
         raise PlanError(f"List of topics to reassign contains duplicate entries: {_java_list(twice)}")
     return topics
@@ -136,15 +136,15 @@ def _json_error(text: str, error: ValueError) -> str:
 
 def _ints(values: list[object], entry: dict[str, Json]) -> list[int]:
     try:
-        return [json_int(each) for each in values]
+        return [json_int(value) for value in values]
     except ValueError:
         raise PlanError(f"The field replicas of {json.dumps(entry)} must be a list of broker ids") from None
 
 
 def _texts(values: list[object], entry: dict[str, Json]) -> list[str]:
-    if not all(isinstance(each, str) for each in values):
+    if not all(isinstance(value, str) for value in values):
         raise PlanError(f"The field log_dirs of {json.dumps(entry)} must be a list of directories")
-    return [str(each) for each in values]
+    return [str(value) for value in values]
 
 
 def _java_list(values: Iterable[object]) -> str:

@@ -103,12 +103,12 @@ def random_uuid(options: CommonOptions, output: Output) -> int:
 
 def info(options: InfoOptions, output: Output) -> int:
     config = _config(options.config)
-    found = storage_info(config)
+    details = storage_info(config)
     if output.is_text:
-        sys.stdout.write(_info_text(found))
+        sys.stdout.write(_info_text(details))
     else:
-        output.row(found, "")
-    return 1 if found.problems else 0
+        output.row(details, "")
+    return 1 if details.problems else 0
 
 
 def format_(options: FormatOptions, output: Output) -> int:
@@ -132,8 +132,8 @@ def format_(options: FormatOptions, output: Output) -> int:
         where = error.filename or f"in {', '.join(config.all_dirs)}"
         raise CommandError(f"Error while writing meta.properties file {where}: {error.strerror}") from None
     if not output.is_text:
-        for path, found in survey_directories(config.all_dirs, machine.disk).formatted.items():
-            output.row(FormattedDirectory(path, path not in before, _fields(found)), "")
+        for path, properties in survey_directories(config.all_dirs, machine.disk).formatted.items():
+            output.row(FormattedDirectory(path, path not in before, _fields(properties)), "")
     return 0
 
 
@@ -153,18 +153,18 @@ def storage_info(config: BrokerConfig) -> StorageInfo:
             continue
         directories.append(directory)
         try:
-            found = read_meta_properties(disk, directory)
+            properties = read_meta_properties(disk, directory)
         except (OSError, StorageError) as error:
             path = f"{directory}/{META_PROPERTIES_FILE}"
             problems.append(f"Error loading {path}: {str(error).removeprefix(f'{path}: ')}")
             continue
-        if found is None:
+        if properties is None:
             problems.append(f"{directory} is not formatted.")
         elif first is None:
-            first = found
-        elif first.cluster_id != found.cluster_id:
+            first = properties
+        elif first.cluster_id != properties.cluster_id:
             problems.append("Mismatched cluster IDs between storage directories.")
-        elif first.node_id != found.node_id:
+        elif first.node_id != properties.node_id:
             problems.append("Mismatched node IDs between storage directories.")
     if first is not None and first.version == 0:
         problems.append(
@@ -174,29 +174,29 @@ def storage_info(config: BrokerConfig) -> StorageInfo:
     return StorageInfo(tuple(directories), {} if first is None else _fields(first), tuple(problems))
 
 
-def _fields(found: MetaProperties) -> dict[str, str]:
+def _fields(properties: MetaProperties) -> dict[str, str]:
     from kcli.model.uuids import uuid_to_text
 
-    node_id = "node.id" if found.version else "broker.id"
-    directory_id = None if found.directory_id is None else uuid_to_text(found.directory_id)
+    node_id = "node.id" if properties.version else "broker.id"
+    directory_id = None if properties.directory_id is None else uuid_to_text(properties.directory_id)
     fields = {
-        "cluster.id": found.cluster_id,
+        "cluster.id": properties.cluster_id,
         "directory.id": directory_id,
-        node_id: None if found.node_id is None else str(found.node_id),
-        "version": str(found.version),
+        node_id: None if properties.node_id is None else str(properties.node_id),
+        "version": str(properties.version),
     }
     return {name: fields[name] or "" for name in sorted(fields) if fields[name] is not None}
 
 
-def _info_text(found: StorageInfo) -> str:
+def _info_text(details: StorageInfo) -> str:
     text = ""
-    if found.directories:
-        text += _listed("Found log directory:", "Found log directories:", found.directories)
-    if found.metadata:
-        fields = ", ".join(f"{name}={value}" for name, value in found.metadata.items())
+    if details.directories:
+        text += _listed("Found log directory:", "Found log directories:", details.directories)
+    if details.metadata:
+        fields = ", ".join(f"{name}={value}" for name, value in details.metadata.items())
         text += f"Found metadata: {{{fields}}}\n\n"
-    if found.problems:
-        text += _listed("Found problem:", "Found problems:", found.problems)
+    if details.problems:
+        text += _listed("Found problem:", "Found problems:", details.problems)
     return text
 
 

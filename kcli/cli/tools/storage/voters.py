@@ -34,11 +34,11 @@ def _voter(text: str, listener: str) -> Voter:
         host, bracket, rest = rest[1:].partition("]")
         if not bracket:
             raise _refused("Hostname began with left bracket, but no right bracket was found.")
-        found, rest = rest.startswith(":"), rest[1:]
+        has_colon, rest = rest.startswith(":"), rest[1:]
     else:
         host, colon, rest = rest.partition(":")
-        found = bool(colon)
-    if not found:
+        has_colon = bool(colon)
+    if not has_colon:
         raise _refused("No colon following hostname could be found.")
     port_text, colon, directory = rest.partition(":")
     if not colon:

@@ -24,7 +24,7 @@ from kcli.cli.metrics_access import metrics_access
 from kcli.cli.output import Output, plain_row, warn
 from kcli.cli.syntax.options import Command, CommandError, Kind, UsageError, flag, option, require
 from kcli.cli.tools.top.rows import SORTS, rows_of
-from kcli.cli.tools.top.sample import Sample, Sampler, Wanted
+from kcli.cli.tools.top.sample import Filters, Sample, Sampler
 from kcli.cli.tools.top.view import screen, seconds_text, tables, text_lines
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.config import ClientConfigError, parse_addresses
@@ -79,7 +79,7 @@ async def run(options: TopOptions, output: Output) -> None:
         raise UsageError(
             f"--interval {options.interval:g}: expected {INTERVAL_MIN_S:g} to {INTERVAL_MAX_S:g} seconds"
         )
-    wanted = _wanted(options)
+    filters = _filters(options)
     options = replace(options, timeout=options.timeout or CALL_MAX_MS)
     is_live = (
         not options.once
@@ -88,14 +88,14 @@ async def run(options: TopOptions, output: Output) -> None:
         and os.environ.get("TERM", "") not in _DUMB
     )
     async with admin(options, client_id="kcli-top") as client:
-        sampler = Sampler(client, wanted)
+        sampler = Sampler(client, filters)
         if is_live:
             await Display(sampler, options).run()
         else:
             await _print_once(sampler, options, output)
 
 
-def _wanted(options: TopOptions) -> Wanted:
+def _filters(options: TopOptions) -> Filters:
     try:
         topic = topic_filter(options.topic) if options.topic else _all
         group = topic_filter(options.group) if options.group else _all
@@ -107,7 +107,7 @@ def _wanted(options: TopOptions) -> Wanted:
             metrics = tuple(parse_addresses(options.metrics))
         except ClientConfigError as error:
             raise CommandError(f"--metrics takes host:port,host:port: {error}") from error
-    return Wanted(topic, group, metrics, metrics_access(load_properties(options.metrics_config)))
+    return Filters(topic, group, metrics, metrics_access(load_properties(options.metrics_config)))
 
 
 def _all(_name: str) -> bool:
@@ -194,18 +194,18 @@ class Display:
         errors = [self._trouble] if self._trouble else []
         age_s = 0.0 if self._now is None else time.monotonic() - self._now.at
         is_old = age_s > self._interval + OLD_SECONDS
-        found = []
+        shown = []
         head = f"kcli top   {self._servers}"
         if self._now is not None:
             now = self._now
-            found = tables(rows_of(self._before or now, now, self._sort), now.time_ms)
+            shown = tables(rows_of(self._before or now, now, self._sort), now.time_ms)
             errors += now.errors
             head = f"kcli top   {self._servers}   cluster {now.cluster_id}   {len(now.partitions)} partitions"
         if is_old:
             errors.append(f"No new figures since {seconds_text(int(age_s))}: these are old.")
         foot = f"{HELP}   every {self._interval:g} s   sorted by {self._sort}"
         return screen(
-            found, head=head, foot=foot, errors=errors, is_old=is_old, width=size.width, height=size.height
+            shown, head=head, foot=foot, errors=errors, is_old=is_old, width=size.width, height=size.height
         )
 
     def _key(self, key: str) -> None:

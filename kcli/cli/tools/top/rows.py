@@ -139,7 +139,7 @@ def rows_of(before: Sample, now: Sample, sort: str) -> Rows:
 
 def _problem_rows(now: Sample) -> list[ProblemRow]:
     """Returns the partitions with problems. Partitions without a leader come first."""
-    found = [
+    rows = [
         ProblemRow(
             topic,
             number,
@@ -151,7 +151,7 @@ def _problem_rows(now: Sample) -> list[ProblemRow]:
         for (topic, number), partition in now.partitions.items()
         if partition.problem
     ]
-    return sorted(found, key=lambda row: (row.leader is not None, row.topic, row.partition))
+    return sorted(rows, key=lambda row: (row.leader is not None, row.topic, row.partition))
 
 
 def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
@@ -160,11 +160,11 @@ def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
     by_topic: dict[str, list[TopicPartition]] = {}
     for key in now.partitions:
         by_topic.setdefault(key[0], []).append(key)
-    found = []
+    rows = []
     for topic, keys in by_topic.items():
         known = [key for key in keys if key in now.ends]
         grown = [now.ends[key] - before.ends[key] for key in known if key in before.ends]
-        found.append(
+        rows.append(
             TopicRow(
                 topic=topic,
                 partitions=len(keys),
@@ -174,7 +174,7 @@ def _topic_rows(before: Sample, now: Sample, elapsed: float) -> list[TopicRow]:
                 records=sum(now.ends[key] for key in known) if known else None,
             )
         )
-    return found
+    return rows
 
 
 def _rates(before: Sample, now: Sample, elapsed: float, name: str) -> dict[str, float]:
@@ -195,12 +195,12 @@ def _rates(before: Sample, now: Sample, elapsed: float, name: str) -> dict[str, 
 
 
 def _earlier(before: Sample, broker: BrokerSample) -> BrokerSample | None:
-    found = next((each for each in before.brokers if each.node == broker.node and each.beans), None)
-    if found is None or figure(found, "app-info", "start-time-ms") != figure(
+    sample = next((sample for sample in before.brokers if sample.node == broker.node and sample.beans), None)
+    if sample is None or figure(sample, "app-info", "start-time-ms") != figure(
         broker, "app-info", "start-time-ms"
     ):
         return None
-    return found
+    return sample
 
 
 def _group_row(before: GroupSample | None, group: GroupSample, now: Sample, elapsed: float) -> GroupRow:
@@ -235,7 +235,7 @@ def _group_row(before: GroupSample | None, group: GroupSample, now: Sample, elap
 
 
 def _slow_rows(now: Sample) -> list[SlowRow]:
-    found = [
+    rows = [
         SlowRow(
             broker=broker.node.id,
             api=str(slow.get("api", "")),
@@ -249,7 +249,7 @@ def _slow_rows(now: Sample) -> list[SlowRow]:
         for broker in now.brokers
         for slow in broker.slow
     ]
-    return sorted(found, key=lambda row: -row.took_ms)
+    return sorted(rows, key=lambda row: -row.took_ms)
 
 
 def _broker_row(before: Sample, broker: BrokerSample, now: Sample, elapsed: float) -> BrokerRow:
@@ -258,7 +258,7 @@ def _broker_row(before: Sample, broker: BrokerSample, now: Sample, elapsed: floa
     requests = cpu = None
     if earlier is not None and broker.beans and elapsed > 0:
         requests = _a_second(request_count(broker) - request_count(earlier), elapsed)
-        used, used_before = (figure(each, "Process", "ProcessCpuSeconds") for each in (broker, earlier))
+        used, used_before = (figure(sample, "Process", "ProcessCpuSeconds") for sample in (broker, earlier))
         if used is not None and used_before is not None:
             cpu = 100 * (used - used_before) / elapsed
     connections = figure(broker, "socket-server-metrics", "connection-count")

@@ -111,7 +111,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Filters:
     """The topics and groups to show, metrics endpoints for brokers that do not report theirs, and how to read the
     endpoints."""
 
@@ -124,9 +124,9 @@ class Wanted:
 class Sampler:
     """Takes samples over the connections of one client."""
 
-    def __init__(self, client: AdminClient, wanted: Wanted) -> None:
+    def __init__(self, client: AdminClient, filters: Filters) -> None:
         self._client = client
-        self._wanted = wanted
+        self._filters = filters
         self._endpoints: dict[int, Address | str] = {}
 
     async def take(self) -> Sample:
@@ -136,14 +136,14 @@ class Sampler:
             self._client.call("metadata", lambda: self._client.metadata(None)),
             self._client.active_controller(),
         )
-        nodes = [Node(each.node_id, each.host, each.port, each.rack) for each in metadata.brokers]
+        nodes = [Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in metadata.brokers]
         partitions = {
-            TopicPartition(topic.name or "", each.partition_index): Partition(
-                each.leader_id, each.replica_nodes, each.isr_nodes
+            TopicPartition(topic.name or "", partition.partition_index): Partition(
+                partition.leader_id, partition.replica_nodes, partition.isr_nodes
             )
             for topic in metadata.topics
-            for each in topic.partitions
-            if self._wanted.topic(topic.name or "")
+            for partition in topic.partitions
+            if self._filters.topic(topic.name or "")
         }
         sample = Sample(
             at=time.monotonic(),
@@ -171,22 +171,22 @@ class Sampler:
         led = [key for key, partition in partitions.items() if partition.leader != NO_LEADER]
         if not led:
             return {}
-        asked = self._client.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), wait_for_leaders=False)
-        found = await _or_nothing(asked, {}, "end offsets", errors)
-        failed = [each for each in found.values() if isinstance(each, KafkaError)]
+        listing = self._client.list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), wait_for_leaders=False)
+        offsets = await _or_nothing(listing, {}, "end offsets", errors)
+        failed = [answer for answer in offsets.values() if isinstance(answer, KafkaError)]
         if failed:
             errors.append(f"end offsets of {len(failed)} partitions: {failed[0].message}")
-        return {key: each.offset for key, each in found.items() if isinstance(each, OffsetAt)}
+        return {key: answer.offset for key, answer in offsets.items() if isinstance(answer, OffsetAt)}
 
     async def _groups(self, errors: list[str]) -> list[GroupSample]:
         listed = await _or_nothing(self._client.list_groups(), [], "groups", errors)
-        wanted = [each for each in listed if self._wanted.group(each.group_id)]
-        if len(wanted) > GROUPS_MAX:
-            errors.append(f"{len(wanted)} groups: the first {GROUPS_MAX} are shown (--group chooses)")
-        shown = wanted[:GROUPS_MAX]
-        asked = self._client.list_all_offsets(each.group_id for each in shown)
-        found = await _or_nothing(asked, {}, "offsets of groups", errors)
-        return [_group_sample(listing, found.get(listing.group_id, {})) for listing in shown]
+        groups = [group for group in listed if self._filters.group(group.group_id)]
+        if len(groups) > GROUPS_MAX:
+            errors.append(f"{len(groups)} groups: the first {GROUPS_MAX} are shown (--group chooses)")
+        shown = groups[:GROUPS_MAX]
+        offsets_of_groups = self._client.list_all_offsets(group.group_id for group in shown)
+        offsets = await _or_nothing(offsets_of_groups, {}, "offsets of groups", errors)
+        return [_group_sample(listing, offsets.get(listing.group_id, {})) for listing in shown]
 
     async def _ages(self, sample: Sample) -> None:
         """Finds the age of the first unread record of each lagging partition, in every group."""
@@ -202,32 +202,32 @@ class Sampler:
         # sent.
         rounds: list[dict[TopicPartition, tuple[int, int]]] = []
         for _, key, index in lagging:
-            free = next((each for each in rounds if key not in each), None)
+            free = next((batch for batch in rounds if key not in batch), None)
             if free is None:
                 free = {}
                 rounds.append(free)
             free[key] = (index, sample.groups[index].committed[key])
         try:
             async with asyncio.timeout(ASK_MAX_SECONDS):
-                for each in rounds:
+                for batch in rounds:
                     ages = await lag_seconds(
-                        self._client, {key: offset for key, (_, offset) in each.items()}, sample.time_ms
+                        self._client, {key: offset for key, (_, offset) in batch.items()}, sample.time_ms
                     )
                     for key, age in ages.items():
-                        sample.groups[each[key][0]].ages[key] = age
+                        sample.groups[batch[key][0]].ages[key] = age
         except TimeoutError:
             sample.errors.append(f"lag in seconds: no answer in {ASK_MAX_SECONDS:g} s")
 
     async def _brokers(self, nodes: list[Node]) -> list[BrokerSample]:
-        if self._wanted.metrics:
+        if self._filters.metrics:
             # The bean app-info of an endpoint has the id of its node.
-            return list(await asyncio.gather(*map(self._named, self._wanted.metrics)))
+            return list(await asyncio.gather(*map(self._named, self._filters.metrics)))
         return list(await asyncio.gather(*map(self._of_broker, sorted(nodes, key=lambda node: node.id))))
 
     async def _named(self, address: Address) -> BrokerSample:
         sample = await self._ask(Node(NO_LEADER, address.host, address.port), address, (*_QUERIES, _APP_INFO))
         ids = [bean.properties.get("id", "") for bean in sample.beans if bean.type == "app-info"]
-        node_id = next((found for each in ids if (found := natural(each)) is not None), NO_LEADER)
+        node_id = next((number for id_ in ids if (number := natural(id_)) is not None), NO_LEADER)
         return BrokerSample(
             Node(node_id, address.host, address.port), sample.why_not, sample.beans, sample.slow
         )
@@ -246,19 +246,19 @@ class Sampler:
         """Returns the metrics endpoint that the broker reports, or the reason why it is not known."""
         resource = ConfigResource(ConfigResourceType.BROKER, str(node.id))
         try:
-            found = (await self._client.describe_configs([resource]))[resource]
+            config = (await self._client.describe_configs([resource]))[resource]
         except (KafkaError, ProtocolError) as error:
             return _words(error)
-        if isinstance(found, KafkaError):
-            return _words(found)
-        text = next((entry.value for entry in found if entry.name == METRICS_LISTENER), None)
+        if isinstance(config, KafkaError):
+            return _words(config)
+        text = next((entry.value for entry in config if entry.name == METRICS_LISTENER), None)
         return endpoint_address(text, node.host) if text else NOT_SET
 
     async def _ask(self, node: Node, endpoint: Address, queries: tuple[str, ...]) -> BrokerSample:
         try:
             async with asyncio.timeout(ASK_MAX_SECONDS):
-                beans = await fetch_beans(endpoint, queries, self._wanted.access)
-                slow = await fetch_slow_requests(endpoint, self._wanted.access)
+                beans = await fetch_beans(endpoint, queries, self._filters.access)
+                slow = await fetch_slow_requests(endpoint, self._filters.access)
         except MetricsUnavailable as error:
             return BrokerSample(node, why_not=f"{endpoint}: {error}")
         except TimeoutError:
@@ -287,13 +287,13 @@ def _group_sample(
 ) -> GroupSample:
     if isinstance(offsets, KafkaError):
         return GroupSample(listing, error=_words(offsets))
-    committed = {key: each.offset for key, each in offsets.items() if isinstance(each, CommittedOffset)}
+    committed = {key: offset.offset for key, offset in offsets.items() if isinstance(offset, CommittedOffset)}
     return GroupSample(listing, committed)
 
 
-async def _or_nothing(asked: Awaitable[T], nothing: T, what: str, errors: list[str]) -> T:
+async def _or_nothing(awaitable: Awaitable[T], nothing: T, what: str, errors: list[str]) -> T:
     try:
-        return await asked
+        return await awaitable
     except (KafkaError, ProtocolError) as error:
         errors.append(f"{what}: {_words(error)}")
         return nothing

@@ -71,7 +71,7 @@ def text_lines(table: Table) -> list[str]:
 
 
 def screen(
-    found: list[Table],
+    screen_tables: list[Table],
     *,
     head: str,
     foot: str,
@@ -87,7 +87,7 @@ def screen(
     from rich.console import Group
     from rich.text import Text
 
-    shown = [table for table in found if table.rows or table.keeps_room]
+    shown = [table for table in screen_tables if table.rows or table.keeps_room]
     lines: list[RenderableType] = [Text(head, style="bold", no_wrap=True, overflow="ellipsis")]
     lines += [Text(error, style="red", no_wrap=True, overflow="ellipsis") for error in errors]
     room = _room(shown, height - len(lines) - 1)
@@ -147,7 +147,7 @@ def _drawn(table: Table, room: int, width: int, *, is_old: bool) -> list[Rendera
 
 def _printable(text: str) -> str:
     """Replaces control characters. A client can choose any characters for its client id and group id."""
-    return "".join(each if each.isprintable() else "?" for each in text)
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 # --- cells

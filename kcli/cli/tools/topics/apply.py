@@ -72,7 +72,9 @@ class TopicChange:
     @property
     def configs(self) -> tuple[Change, ...]:
         """The changes of the topic's settings."""
-        return tuple(each for each in self.changes if each.setting not in (PARTITIONS, REPLICATION_FACTOR))
+        return tuple(
+            change for change in self.changes if change.setting not in (PARTITIONS, REPLICATION_FACTOR)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,14 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
     Returns the exit code: 0, 1 (failed) or CHANGES_PENDING.
     """
     assert options.apply is not None
-    wanted = read_topics(options.apply)
-    steps = await _plan(client, wanted, prune=options.prune)
+    topics = read_topics(options.apply)
+    steps = await _plan(client, topics, prune=options.prune)
     # The controller checks all changes before the first one is made.
     refused = await _perform(client, steps, validate_only=True)
     if refused:
         for topic, error in refused.items():
             warn(
-                f"{wanted[topic].place() if topic in wanted else options.apply}: topic {topic}: {error.message}"
+                f"{topics[topic].place() if topic in topics else options.apply}: topic {topic}: {error.message}"
             )
         raise CommandError(NOTHING_CHANGED)
     if options.dry_run:
@@ -111,19 +113,19 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
     return 1 if failed else 0
 
 
-async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune: bool) -> list[TopicChange]:
+async def _plan(client: AdminClient, topics: Mapping[str, WantedTopic], *, prune: bool) -> list[TopicChange]:
     """Returns the steps in the order of the file, with deletions last.
 
     Raises CommandError that lists all impossible changes.
     """
     existing = {topic.name: topic for topic in await client.list_topics()}
-    known = [name for name in wanted if name in existing]
+    known = [name for name in topics if name in existing]
     described = await client.describe_topics(known)
     resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in known}
     configs = await client.describe_configs(resources.values()) if known else {}
     steps: list[TopicChange] = []
     problems: list[str] = []
-    for name, topic in wanted.items():
+    for name, topic in topics.items():
         if name not in existing:
             steps.append(_creation(topic))
             continue
@@ -138,7 +140,7 @@ async def _plan(client: AdminClient, wanted: Mapping[str, WantedTopic], *, prune
         steps += [
             TopicChange(name, Action.DELETE)
             for name, listing in existing.items()
-            if name not in wanted and not listing.is_internal and not name.startswith(OWN_PREFIX)
+            if name not in topics and not listing.is_internal and not name.startswith(OWN_PREFIX)
         ]
     return steps
 
@@ -172,7 +174,7 @@ def _alteration(
 
 def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterable[Change]:
     count = len(current.partitions)
-    factors = {len(each.replicas) for each in current.partitions}
+    factors = {len(partition.replicas) for partition in current.partitions}
     if topic.replication_factor is not None and factors != {topic.replication_factor}:
         have = ", ".join(map(str, sorted(factors)))
         raise CommandError(
@@ -206,15 +208,15 @@ def _config_changes(
         )
 
 
-def _is_same(name: str, current: str | None, wanted: str) -> bool:
+def _is_same(name: str, current: str | None, value: str) -> bool:
     """Whether two texts are the same value of a setting, like `compact, delete` and `compact,delete`."""
     from kcli.config.definition import ConfigError
     from kcli.config.topic import TOPIC
 
     try:
-        return TOPIC[name].parse(current) == TOPIC[name].parse(wanted)
+        return TOPIC[name].parse(current) == TOPIC[name].parse(value)
     except ConfigError:
-        return current == wanted
+        return current == value
 
 
 async def _perform(
@@ -308,5 +310,5 @@ def _show(
 def _line(step: TopicChange, *, dry_run: bool, error: KafkaError | None) -> str:
     verb = step.action.value if step.action is Action.UNCHANGED or not dry_run else step.action.name.lower()
     new = step.action is Action.CREATE
-    changes = ", ".join(f"{each.setting} {each.after}" if new else str(each) for each in step.changes)
+    changes = ", ".join(f"{change.setting} {change.after}" if new else str(change) for change in step.changes)
     return f"{'failed' if error else verb} {step.topic}" + (f": {changes}" if changes else "")

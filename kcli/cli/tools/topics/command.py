@@ -166,7 +166,7 @@ async def _alter(options: TopicsOptions, client: AdminClient, output: Output) ->
     if not names:
         return
     assert options.partitions is not None
-    wanted = []
+    additions = []
     described = await client.describe_topics(names) if assignment else {}
     for name in names:
         added = None
@@ -177,8 +177,8 @@ async def _alter(options: TopicsOptions, client: AdminClient, output: Output) ->
             added = tuple(
                 brokers for number, brokers in assignment.items() if number >= len(topic.partitions)
             )
-        wanted.append(NewPartitions(topic=name, count=options.partitions, assignments=added))
-    results = await client.create_partitions(wanted, validate_only=options.dry_run)
+        additions.append(NewPartitions(topic=name, count=options.partitions, assignments=added))
+    results = await client.create_partitions(additions, validate_only=options.dry_run)
     _raise_first(results)
     for name in names:
         _changed(
@@ -237,8 +237,8 @@ def _text_of(options: TopicsOptions) -> Callable[[TopicRow], str]:
 async def _matching(options: TopicsOptions, client: AdminClient) -> list[str]:
     """Returns the names of the topics that `--topic` matches, sorted."""
     listed = await client.list_topics(internal=not options.exclude_internal)
-    wanted = topic_filter(options.topic) if options.topic is not None else lambda _: True
-    return [topic.name for topic in listed if wanted(topic.name)]
+    matches = topic_filter(options.topic) if options.topic is not None else lambda _: True
+    return [topic.name for topic in listed if matches(topic.name)]
 
 
 def _ensure_found(options: TopicsOptions, names: list[str]) -> None:

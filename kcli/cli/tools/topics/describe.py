@@ -70,15 +70,15 @@ def id_of(text: str | None) -> uuid.UUID | None:
     """
     if text is None:
         return None
-    wanted = java_uuid(text)
-    return wanted if wanted.int else None
+    topic_id = java_uuid(text)
+    return topic_id if topic_id.int else None
 
 
 async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: uuid.UUID) -> Described:
     """Describes the topic with an id. Raises ValueError if the topic does not exist."""
-    found = (await client.describe_topics_by_id([topic_id])).get(topic_id)
-    if isinstance(found, TopicDescription):
-        return await _rows(options, client, [found])
+    topic = (await client.describe_topics_by_id([topic_id])).get(topic_id)
+    if isinstance(topic, TopicDescription):
+        return await _rows(options, client, [topic])
     if options.if_exists:
         return [], []
     raise ValueError(f"TopicId '{options.topic_id}' does not exist as expected")
@@ -87,8 +87,8 @@ async def describe_by_id(options: TopicsOptions, client: AdminClient, topic_id: 
 async def describe(options: TopicsOptions, client: AdminClient, names: list[str]) -> Described:
     """Describes the topics `names`, in Kafka's order."""
     page = options.partition_size_limit_per_response or PARTITIONS_PER_RESPONSE
-    found = await client.describe_topics(names, page_partitions=page)
-    ordered = [found[name] for name in map_order(names, string_hash, capacity=len(names))]
+    topics = await client.describe_topics(names, page_partitions=page)
+    ordered = [topics[name] for name in map_order(names, string_hash, capacity=len(names))]
     rows, failures = await _rows(
         options, client, [topic for topic in ordered if isinstance(topic, TopicDescription)]
     )
@@ -99,7 +99,7 @@ def text(row: TopicRow, *, topic: bool, partitions: bool) -> str:
     """Returns the lines about a topic."""
     lines = [_topic_line(row)] if topic else []
     if partitions:
-        lines += [_partition_line(each) for each in row.partitions]
+        lines += [_partition_line(partition) for partition in row.partitions]
     return "\n".join(lines)
 
 
@@ -126,7 +126,9 @@ async def _rows(options: TopicsOptions, client: AdminClient, topics: list[TopicD
 async def _reassignments(client: AdminClient, topics: Iterable[TopicDescription]) -> Reassignments:
     """Returns the reassignments of partitions. If the cluster does not support or permit the request, the result is
     empty."""
-    partitions = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
+    partitions = [
+        TopicPartition(topic.name, partition.partition) for topic in topics for partition in topic.partitions
+    ]
     try:
         return await client.list_reassignments(partitions)
     except KafkaError as error:
@@ -158,9 +160,9 @@ def _row(
             if values[name].source is not ConfigSource.DEFAULT_CONFIG
         },
         partitions=tuple(
-            _partition_row(topic.name, each, moving)
-            for each in topic.partitions
-            if _is_wanted(options, topic.name, each, min_isr, live, moving)
+            _partition_row(topic.name, partition, moving)
+            for partition in topic.partitions
+            if _is_wanted(options, topic.name, partition, min_isr, live, moving)
         ),
     )
 
@@ -174,7 +176,7 @@ def _hash_order(names: tuple[str, ...]) -> list[str]:
 def _is_wanted(
     options: TopicsOptions,
     topic: str,
-    each: PartitionDescription,
+    partition: PartitionDescription,
     min_isr: int,
     live: set[int],
     moving: Reassignments,
@@ -182,33 +184,33 @@ def _is_wanted(
     reports = (
         (
             options.under_replicated_partitions,
-            _replication_factor(topic, each, moving) > len(each.isr),
+            _replication_factor(topic, partition, moving) > len(partition.isr),
         ),
-        (options.unavailable_partitions, each.leader is None or each.leader not in live),
-        (options.under_min_isr_partitions, each.leader is None or len(each.isr) < min_isr),
-        (options.at_min_isr_partitions, len(each.isr) == min_isr),
+        (options.unavailable_partitions, partition.leader is None or partition.leader not in live),
+        (options.under_min_isr_partitions, partition.leader is None or len(partition.isr) < min_isr),
+        (options.at_min_isr_partitions, len(partition.isr) == min_isr),
     )
-    asked = [matches for given, matches in reports if given]
-    return any(asked) if asked else True
+    results = [matches for is_chosen, matches in reports if is_chosen]
+    return any(results) if results else True
 
 
-def _replication_factor(topic: str, each: PartitionDescription, moving: Reassignments) -> int:
-    move = moving.get(TopicPartition(topic, each.partition))
-    return len(each.replicas) - (len(move.adding) if move is not None else 0)
+def _replication_factor(topic: str, partition: PartitionDescription, moving: Reassignments) -> int:
+    move = moving.get(TopicPartition(topic, partition.partition))
+    return len(partition.replicas) - (len(move.adding) if move is not None else 0)
 
 
-def _partition_row(topic: str, each: PartitionDescription, moving: Reassignments) -> PartitionRow:
-    move = moving.get(TopicPartition(topic, each.partition))
+def _partition_row(topic: str, partition: PartitionDescription, moving: Reassignments) -> PartitionRow:
+    move = moving.get(TopicPartition(topic, partition.partition))
     return PartitionRow(
         topic=topic,
-        partition=each.partition,
-        leader=each.leader,
-        replicas=each.replicas,
-        isr=each.isr,
+        partition=partition.partition,
+        leader=partition.leader,
+        replicas=partition.replicas,
+        isr=partition.isr,
         adding_replicas=move.adding if move is not None else None,
         removing_replicas=move.removing if move is not None else None,
-        elr=each.elr,
-        last_known_elr=each.last_known_elr,
+        elr=partition.elr,
+        last_known_elr=partition.last_known_elr,
     )
 
 
@@ -221,15 +223,15 @@ def _topic_line(row: TopicRow) -> str:
     )
 
 
-def _partition_line(each: PartitionRow) -> str:
-    leader = "none" if each.leader is None else each.leader
+def _partition_line(row: PartitionRow) -> str:
+    leader = "none" if row.leader is None else row.leader
     line = (
-        f"\tTopic: {each.topic}\tPartition: {each.partition}\tLeader: {leader}"
-        f"\tReplicas: {_ids(each.replicas)}\tIsr: {_ids(each.isr)}"
+        f"\tTopic: {row.topic}\tPartition: {row.partition}\tLeader: {leader}"
+        f"\tReplicas: {_ids(row.replicas)}\tIsr: {_ids(row.isr)}"
     )
-    if each.adding_replicas is not None and each.removing_replicas is not None:
-        line += f"\tAdding Replicas: {_ids(each.adding_replicas)}\tRemoving Replicas: {_ids(each.removing_replicas)}"
-    return f"{line}\tElr: {_or_unknown(each.elr)}\tLastKnownElr: {_or_unknown(each.last_known_elr)}"
+    if row.adding_replicas is not None and row.removing_replicas is not None:
+        line += f"\tAdding Replicas: {_ids(row.adding_replicas)}\tRemoving Replicas: {_ids(row.removing_replicas)}"
+    return f"{line}\tElr: {_or_unknown(row.elr)}\tLastKnownElr: {_or_unknown(row.last_known_elr)}"
 
 
 def _or_unknown(ids: tuple[int, ...] | None) -> str:

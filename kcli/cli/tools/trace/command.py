@@ -145,7 +145,7 @@ def _print_trace(record: RecordRow, spans: list[StoredSpan], output: Output) -> 
 
 def _record(message: objects.Message) -> RecordRow:
     headers = message.headers() or []
-    found = trace_id_of(headers)
+    trace_id = trace_id_of(headers)
     kind, timestamp = message.timestamp()
     value = message.value()
     return RecordRow(
@@ -157,8 +157,8 @@ def _record(message: objects.Message) -> RecordRow:
         _shown(message.key()),
         None if value is None else len(value),
         [(one_line(name)[:SHOWN_MAX_CHARS], _shown(content)) for name, content in headers],
-        None if found is None else found[1],
-        None if found is None else one_line(found[0]),
+        None if trace_id is None else trace_id[1],
+        None if trace_id is None else one_line(trace_id[0]),
     )
 
 

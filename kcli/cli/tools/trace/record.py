@@ -71,9 +71,9 @@ def _read(
         raise CommandError(f"{place} has no record at offset {offset} any more: its first offset is {start}")
     if offset >= end:
         raise CommandError(f"{place} has no record at offset {offset} yet: its end offset is {end}")
-    wanted = [ClientPartition(topic, partition, offset)]
-    unreadable.begin_at(wanted)
-    consumer.assign(wanted)
+    partitions = [ClientPartition(topic, partition, offset)]
+    unreadable.begin_at(partitions)
+    consumer.assign(partitions)
     left_s = LOOKUP_TIMEOUT_S
     while left_s > 0:
         message = consumer.poll(POLL_S)

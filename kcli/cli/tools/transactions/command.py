@@ -112,13 +112,18 @@ async def list_transactions(options: ListOptions, output: Output) -> None:
     """Runs `list`."""
 
     async def listed(admin: AdminClient) -> list[ListingRow]:
-        found = await admin.list_transactions(
+        transactions = await admin.list_transactions(
             longer_than_ms=-1 if options.duration_filter is None else options.duration_filter,
             pattern=options.transactional_id_pattern,
         )
         return [
-            ListingRow(each.transactional_id, each.coordinator, each.producer_id, each.state)
-            for each in found
+            ListingRow(
+                transaction.transactional_id,
+                transaction.coordinator,
+                transaction.producer_id,
+                transaction.state,
+            )
+            for transaction in transactions
         ]
 
     print_table(output, ListingRow, await _asked(options, "Failed to list transactions", listed))
@@ -129,25 +134,25 @@ async def describe(options: DescribeOptions, output: Output) -> None:
     name = options.transactional_id
 
     async def described(admin: AdminClient) -> TransactionDescription:
-        found = (await admin.describe_transactions([name]))[name]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
+        transaction = (await admin.describe_transactions([name]))[name]
+        if isinstance(transaction, KafkaError):
+            raise transaction
+        return transaction
 
-    found = await _asked(
+    transaction = await _asked(
         options, f"Failed to describe transaction state of transactional-id `{name}`", described
     )
-    duration_ms = None if found.start_ms is None else int(time.time() * 1000) - found.start_ms
+    duration_ms = None if transaction.start_ms is None else int(time.time() * 1000) - transaction.start_ms
     row = DescriptionRow(
-        found.coordinator,
-        found.transactional_id,
-        found.producer_id,
-        found.producer_epoch,
-        found.state,
-        found.timeout_ms,
-        found.start_ms,
+        transaction.coordinator,
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state,
+        transaction.timeout_ms,
+        transaction.start_ms,
         duration_ms,
-        ",".join(f"{topic}-{partition}" for topic, partition in found.partitions),
+        ",".join(f"{topic}-{partition}" for topic, partition in transaction.partitions),
     )
     print_table(output, DescriptionRow, [row])
 
@@ -156,17 +161,17 @@ async def describe_producers(options: DescribeProducersOptions, output: Output) 
     """Runs `describe-producers`."""
     where = "leader" if options.broker_id is None else f"broker {options.broker_id}"
     what = f"Failed to describe producers for partition {options.topic}-{options.partition} on {where}"
-    found = await _asked(options, what, lambda admin: _producers(admin, options, options.broker_id))
+    producers = await _asked(options, what, lambda admin: _producers(admin, options, options.broker_id))
     rows = [
         ProducerRow(
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            each.last_sequence,
-            each.last_timestamp_ms,
-            each.start_offset,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.coordinator_epoch,
+            producer.last_sequence,
+            producer.last_timestamp_ms,
+            producer.start_offset,
         )
-        for each in found
+        for producer in producers
     ]
     print_table(output, ProducerRow, rows)
 
@@ -178,8 +183,8 @@ async def abort(options: AbortOptions, output: Output) -> None:
 
     if epochs is None:
         where = f"{options.topic}-{options.partition}"
-        found = f"Failed to validate producer state for partition {where}"
-        epochs = await _asked(options, found, lambda admin: _found_epochs(admin, options))
+        message = f"Failed to validate producer state for partition {where}"
+        epochs = await _asked(options, message, lambda admin: _found_epochs(admin, options))
     producer_id, producer_epoch, coordinator_epoch = epochs
     # In a partition without markers, the coordinator epoch is -1. It is replaced by 0, because 0 is not above any later
     # epoch.
@@ -218,9 +223,9 @@ def _given_epochs(options: AbortOptions) -> tuple[int, int, int] | None:
 
 
 async def _found_epochs(admin: AdminClient, options: AbortOptions) -> tuple[int, int, int]:
-    for each in await _producers(admin, options, None):
-        if each.start_offset == options.start_offset:
-            return each.producer_id, each.producer_epoch, each.coordinator_epoch
+    for producer in await _producers(admin, options, None):
+        if producer.start_offset == options.start_offset:
+            return producer.producer_id, producer.producer_epoch, producer.coordinator_epoch
     raise CommandError(
         f"Could not find any open transactions starting at offset {options.start_offset} on partition "
         f"{options.topic}-{options.partition}"
@@ -231,10 +236,10 @@ async def _producers(
     admin: AdminClient, options: PartitionOptions, broker: int | None
 ) -> tuple[ProducerState, ...]:
     partition = TopicPartition(options.topic, options.partition)
-    found = (await admin.describe_producers([partition], broker=broker))[partition]
-    if isinstance(found, KafkaError):
-        raise found
-    return found
+    producers = (await admin.describe_producers([partition], broker=broker))[partition]
+    if isinstance(producers, KafkaError):
+        raise producers
+    return producers
 
 
 async def force_terminate(options: ForceTerminateOptions, output: Output) -> None:

@@ -96,16 +96,16 @@ async def _searched(admin: AdminClient, options: FindHangingOptions) -> list[Top
         names = [options.topic]
     else:
         names = [topic.name for topic in await admin.list_topics()]
-    found: list[TopicPartition] = []
+    partitions: list[TopicPartition] = []
     for name, topic in (await admin.describe_topics(names)).items():
         if isinstance(topic, KafkaError):
             raise topic
-        found += [
-            TopicPartition(name, each.partition)
-            for each in topic.partitions
-            if options.broker_id is None or options.broker_id in each.replicas
+        partitions += [
+            TopicPartition(name, partition.partition)
+            for partition in topic.partitions
+            if options.broker_id is None or options.broker_id in partition.replicas
         ]
-    return found
+    return partitions
 
 
 async def _old_and_open(
@@ -119,9 +119,9 @@ async def _old_and_open(
         if isinstance(producers, KafkaError):
             raise producers
         candidates += [
-            (partition, each)
-            for each in producers
-            if each.start_offset is not None and now_ms - each.last_timestamp_ms > limit_ms
+            (partition, producer)
+            for producer in producers
+            if producer.start_offset is not None and now_ms - producer.last_timestamp_ms > limit_ms
         ]
     return candidates
 
@@ -129,7 +129,7 @@ async def _old_and_open(
 async def _without_coordinator(admin: AdminClient, candidates: list[Candidate]) -> list[Candidate]:
     producer_ids = dict.fromkeys(producer.producer_id for _, producer in candidates)
     listed = await admin.list_transactions(producer_ids=producer_ids)
-    ids = {each.producer_id: each.transactional_id for each in listed}
+    ids = {transaction.producer_id: transaction.transactional_id for transaction in listed}
     described = await admin.describe_transactions(ids.values())
     for failure in described.values():
         # Every other error is raised, because only an unknown transactional id shows that the transaction hangs.

@@ -140,11 +140,11 @@ class _Run:
         self.unreadable.check(self.consumer)
         if first is None:
             return []
-        found = []
+        messages = []
         for message in gathered(self.consumer, first):
             error = message.error()
             if error is None:
-                found.append(message)
+                messages.append(message)
                 continue
             refuse_undecodable(message)
             consumer_lacks(error.code(), message.topic(), self.options.group_id)
@@ -152,8 +152,8 @@ class _Run:
                 raise CommandError(error.str())
             logger().warning("%s", error.str())
         if self.records is not None:
-            self.records.polled(found, started_ns)
-        return found
+            self.records.polled(messages, started_ns)
+        return messages
 
     def _is_finished(self) -> bool:
         return 0 <= self.options.max_messages <= self.consumed
@@ -229,7 +229,7 @@ class _Run:
 
 
 def _shown(partitions: list[objects.PartitionOffset]) -> list[dict[str, object]]:
-    return [{"topic": each.topic, "partition": each.partition} for each in partitions]
+    return [{"topic": partition.topic, "partition": partition.partition} for partition in partitions]
 
 
 command = Command(
