@@ -49,13 +49,13 @@ class CommandLine:
 
     def value(self, name: str) -> str | None:
         """Returns the last value of Spark's option `name`."""
-        found = None
+        value = None
         for nth, word in enumerate(self.spark):
             if word == name and nth + 1 < len(self.spark):
-                found = self.spark[nth + 1]
+                value = self.spark[nth + 1]
             elif word.startswith(f"{name}="):
-                found = word.partition("=")[2]
-        return found
+                value = word.partition("=")[2]
+        return value
 
     @property
     def shows_spark_log(self) -> bool:
@@ -83,14 +83,14 @@ class CommandLine:
 
     def without(self, name: str) -> tuple[str, ...]:
         """Returns Spark's options except `name` and its value."""
-        kept: list[str] = []
+        remaining: list[str] = []
         words = iter(self.spark)
         for word in words:
             if word == name:
                 next(words, None)
             elif not word.startswith(f"{name}="):
-                kept.append(word)
-        return tuple(kept)
+                remaining.append(word)
+        return tuple(remaining)
 
     def with_files(self, path: str) -> CommandLine:
         """Returns the command line with `path` added to --py-files."""
@@ -118,7 +118,7 @@ class CommandLine:
 
         The JVM shows its command line in the list of processes.
         """
-        kept: list[str] = []
+        remaining: list[str] = []
         secrets: dict[str, str] = {}
         words = iter(self.spark)
         for word in words:
@@ -128,24 +128,24 @@ class CommandLine:
                 name, _, value = setting.partition("=")
                 secrets[trim(name)] = value
             else:
-                kept += [word, setting] if is_pair else [word]
-        return replace(self, spark=tuple(kept)), dumps(secrets, now=datetime.now(UTC)) if secrets else ""
+                remaining += [word, setting] if is_pair else [word]
+        return replace(self, spark=tuple(remaining)), dumps(secrets, now=datetime.now(UTC)) if secrets else ""
 
     def _setting(self, key: str) -> str | None:
         """Returns the value of a setting in --conf, or else in the user's --properties-file."""
-        found = self._conf(key)
-        if found is not None:
-            return found
+        value = self._conf(key)
+        if value is not None:
+            return value
         in_file = parse(self.settings).get(key)
         return None if in_file is None else trim(in_file)
 
     def _conf(self, key: str) -> str | None:
-        found = None
+        setting = None
         for word in self.spark:
             name, _, value = word.removeprefix("--conf=").partition("=")
             if name == key:
-                found = value
-        return found
+                setting = value
+        return setting
 
 
 def split_command_line(words: list[str]) -> CommandLine:

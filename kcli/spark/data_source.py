@@ -38,8 +38,8 @@ class KcliDataSource(DataSource):
         return "kcli"
 
     def schema(self) -> StructType:
-        wanted = trim(self.options.get("includeheaders", "false")).lower() == "true"
-        return StructType([*FIELDS, HEADERS] if wanted else list(FIELDS))
+        includes_headers = trim(self.options.get("includeheaders", "false")).lower() == "true"
+        return StructType([*FIELDS, HEADERS] if includes_headers else list(FIELDS))
 
     def reader(self, schema: StructType) -> KcliReader:
         return KcliReader(source_options(self.options, streaming=False), checked_schema(schema))

@@ -312,14 +312,14 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
 
 def _directories(options: Mapping[str, str]) -> tuple[str, ...]:
     listed = json.loads(options.get("paths", "[]"))  # the form in which Spark passes load([…])
-    paths = (*filter(None, (trim(each) for each in options.get("path", "").split(","))), *listed)
+    paths = (*filter(None, (trim(path) for path in options.get("path", "").split(","))), *listed)
     if paths and "kafka.bootstrap.servers" in options:
         raise ValueError("path (log directories) and kafka.bootstrap.servers (a cluster) exclude each other")
     if "readupto" in options and not paths:
         raise ValueError("readUpTo needs log directories: load(path)")
-    for each in paths:
-        if "://" in each:
-            raise ValueError(f"path {each}: expected a directory of this machine or a shared file system")
+    for path in paths:
+        if "://" in path:
+            raise ValueError(f"path {path}: expected a directory of this machine or a shared file system")
     return paths
 
 
@@ -345,21 +345,21 @@ def _client(options: Mapping[str, str], *, is_needed: bool = True) -> ClientSett
 
 
 def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscription:
-    given = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in options]
-    if not given and all_by_default:
+    names = [name for name in ("subscribe", "subscribePattern", "assign") if name.lower() in options]
+    if not names and all_by_default:
         return Subscription(pattern=".*")
-    if len(given) != 1:
+    if len(names) != 1:
         raise ValueError(
             "One of 'subscribe', 'subscribePattern', 'assign' must be specified"
-            + (f"; found {' and '.join(given)}" if given else "")
+            + (f"; found {' and '.join(names)}" if names else "")
         )
-    text = options[given[0].lower()]
-    if given[0] == "subscribe":
+    text = options[names[0].lower()]
+    if names[0] == "subscribe":
         topics = tuple(filter(None, (trim(topic) for topic in text.split(","))))
         if not topics:
             raise ValueError("subscribe names no topic (expected topic1,topic2)")
         return Subscription(topics=topics)
-    if given[0] == "subscribePattern":
+    if names[0] == "subscribePattern":
         from kcli.model.java_regex import JavaRegexError, compile_java
 
         try:
@@ -367,9 +367,11 @@ def _subscription(options: Mapping[str, str], *, all_by_default: bool) -> Subscr
         except JavaRegexError as error:
             raise ValueError(f"subscribePattern {text!r} is not a regular expression: {error}") from None
         return Subscription(pattern=text)
-    wanted = _json(options, "assign", '{"topic":[0,1]}')
+    assignment = _json(options, "assign", '{"topic":[0,1]}')
     try:
-        parts = [TopicPartition(topic, json_int(part)) for topic, parts in wanted.items() for part in parts]
+        parts = [
+            TopicPartition(topic, json_int(part)) for topic, parts in assignment.items() for part in parts
+        ]
     except (TypeError, ValueError):
         raise ValueError(f'assign is {text!r}; expected {{"topic":[0,1]}}') from None
     if not parts:
@@ -417,11 +419,11 @@ def _refuse_end(position: Position, name: str, end: int, word: str) -> None:
 
 def _by_partition(options: Mapping[str, str], name: str) -> dict[TopicPartition, int]:
     expected = '{"topic":{"0":23,"1":-1}}'
-    wanted = _json(options, name, expected)
+    offsets = _json(options, name, expected)
     try:
         return {
             TopicPartition(topic, _partition(part)): json_long(value)
-            for topic, values in wanted.items()
+            for topic, values in offsets.items()
             for part, value in values.items()
         }
     except (AttributeError, TypeError, ValueError):

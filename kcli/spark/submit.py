@@ -119,7 +119,7 @@ def _java() -> str | None:
 
 def check_java() -> None:
     """Checks the `java` that Spark will run. Raises SubmitError if it is missing or too old."""
-    wanted = f"install Java {MIN_JAVA} or newer (package openjdk-{MIN_JAVA}-jre-headless) or set JAVA_HOME"
+    advice = f"install Java {MIN_JAVA} or newer (package openjdk-{MIN_JAVA}-jre-headless) or set JAVA_HOME"
     home = os.environ.get("JAVA_HOME")
     java = _java()
     if java is None or not os.access(java, os.X_OK):
@@ -128,10 +128,10 @@ def check_java() -> None:
             if home
             else "Spark needs Java, which is not installed"
         )
-        raise SubmitError(f"{where}: {wanted}")
+        raise SubmitError(f"{where}: {advice}")
     version = java_version(java)
     if version < MIN_JAVA:
-        raise SubmitError(f"{java} is Java {version}, too old for Spark: {wanted}")
+        raise SubmitError(f"{java} is Java {version}, too old for Spark: {advice}")
 
 
 def java_version(java: str) -> int:
@@ -141,13 +141,13 @@ def java_version(java: str) -> int:
     """
     release = Path(os.path.realpath(java)).parent.parent / "release"
     text = release.read_text() if release.is_file() else ""
-    found = re.search(r'JAVA_VERSION="([^"]+)"', text)
-    if found is None:
+    match = re.search(r'JAVA_VERSION="([^"]+)"', text)
+    if match is None:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-        found = re.search(r'version "([^"]+)"', done.stderr)
-    if found is None:
+        match = re.search(r'version "([^"]+)"', done.stderr)
+    if match is None:
         raise SubmitError(f"{java} reports no version: it may not be a Java runtime")
-    numbers = [parse_int(part) for part in re.findall(r"[0-9]{1,9}", found[1])]
+    numbers = [parse_int(part) for part in re.findall(r"[0-9]{1,9}", match[1])]
     return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
 
 
@@ -225,8 +225,8 @@ def _configured(line: CommandLine, home: Path, directory: Path, environment: dic
     directory with files would be on its class path.
     """
     conf = directory / "conf"
-    given = os.environ.get("SPARK_CONF_DIR")
-    users = Path(given) if given else home / "conf"
+    conf_directory = os.environ.get("SPARK_CONF_DIR")
+    users = Path(conf_directory) if conf_directory else home / "conf"
     write_conf(conf, users, is_local=line.is_local)
     line, secrets = line.without_secrets()
     settings = conf / "spark-defaults.conf"
@@ -346,12 +346,12 @@ def write_conf(conf: Path, users: Path, *, is_local: bool) -> None:
     settings = DEFAULTS | (LOCAL_DEFAULTS if is_local else {})
     lines = [f"{key} {value}" for key, value in settings.items()]
     if users.is_dir():
-        for each in users.iterdir():
-            if each.name != "spark-defaults.conf":
-                (conf / each.name).symlink_to(each.resolve())
-        given = users / "spark-defaults.conf"
-        if given.is_file():
-            lines.append(given.read_text())  # if a key has several lines, Spark uses the last one
+        for path in users.iterdir():
+            if path.name != "spark-defaults.conf":
+                (conf / path.name).symlink_to(path.resolve())
+        defaults = users / "spark-defaults.conf"
+        if defaults.is_file():
+            lines.append(defaults.read_text())  # if a key has several lines, Spark uses the last one
     (conf / "spark-defaults.conf").write_text("\n".join(lines) + "\n")
     if not any((conf / name).exists() for name in ("log4j2.properties", "log4j2.xml", "log4j2.yaml")):
         (conf / "log4j2.properties").write_text(LOG4J + "".join(map(_quiet, enumerate(QUIET_LOGGERS))))
@@ -368,11 +368,11 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
 
     Ctrl-C at a terminal reaches the whole process group, so it is not forwarded. The JVM of a Python driver ignores it.
     """
-    asked: list[int] = []
+    signals: list[int] = []
     process: subprocess.Popen[bytes] | None = None
 
     def stop(number: int, _: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
         if process is not None and (number == signal.SIGTERM or not _has_terminal()):
             process.send_signal(number)
 
@@ -380,10 +380,10 @@ def _run(command: list[str], environment: dict[str, str], *, is_ours: bool) -> i
     previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         process = subprocess.Popen(command, env=environment)
-        if asked:
-            process.send_signal(asked[-1])
+        if signals:
+            process.send_signal(signals[-1])
         while True:
-            is_asked = signal.SIGTERM in asked
+            is_asked = signal.SIGTERM in signals
             try:
                 return _exit_code(process.wait(STOP_SECONDS if is_asked else 1.0))
             except subprocess.TimeoutExpired:

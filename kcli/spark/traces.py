@@ -98,9 +98,9 @@ class TaskSpan:
             return
         self.scanned += left
         for headers in batch.column("headers").slice(0, left).to_pylist():
-            found = of_headers((each["key"], each["value"]) for each in headers or ())
-            if found is not None and len(self.links) < LINKS_MAX:
-                self.links[found.span_id] = found
+            context = of_headers((header["key"], header["value"]) for header in headers or ())
+            if context is not None and len(self.links) < LINKS_MAX:
+                self.links[context.span_id] = context
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,30 +122,30 @@ class Cluster:
 
         If `create` is True and auto.create.topics.enable is set, the broker creates missing topics.
         """
-        wanted = sorted(set(topics))
-        if not wanted:
+        names = sorted(set(topics))
+        if not names:
             return []
-        found: list[TopicPartition] = []
+        partitions: list[TopicPartition] = []
 
         def attempt() -> None:
-            found.clear()
-            found.extend(self._refresh(wanted, create))
+            partitions.clear()
+            partitions.extend(self._refresh(names, create))
 
         self.retried(attempt, "metadata")
-        return sorted(found)
+        return sorted(partitions)
 
     def topic_id(self, topic: str) -> uuid.UUID | None:
         """Returns the id of a topic, or None if the broker is older than Apache Kafka 2.8.
 
         A topic that is deleted and created again has a new id.
         """
-        found: list[uuid.UUID | None] = []
+        ids: list[uuid.UUID | None] = []
 
         def attempt() -> None:
-            found.extend(each.topic_id for each in self._metadata([topic]).topics)
+            ids.extend(metadata.topic_id for metadata in self._metadata([topic]).topics)
 
         self.retried(attempt, "metadata")
-        return found[-1]
+        return ids[-1]
 
     def create_topic(
         self, topic: str, partitions: int, configs: Mapping[str, str], *, validate_only: bool = False
@@ -154,14 +154,14 @@ class Cluster:
 
         If `partitions` is -1, the number of partitions is the broker's num.partitions.
         """
-        wanted = CreatableTopic(
+        new_topic = CreatableTopic(
             name=topic,
             num_partitions=partitions,
             replication_factor=-1,
-            configs=tuple(CreatableTopicConfig(name=name, value=each) for name, each in configs.items()),
+            configs=tuple(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
         )
         request = CreateTopicsRequest(
-            topics=(wanted,), timeout_ms=self.settings.request_timeout_ms, validate_only=validate_only
+            topics=(new_topic,), timeout_ms=self.settings.request_timeout_ms, validate_only=validate_only
         )
 
         def attempt() -> None:
@@ -181,29 +181,31 @@ class Cluster:
         EARLIEST selects the first offset of the log. LATEST selects the end of the log.
         """
         level = self.settings.isolation_level if isolation_level is None else isolation_level
-        found: dict[TopicPartition, OffsetAt] = {}
+        offsets: dict[TopicPartition, OffsetAt] = {}
 
         def attempt() -> None:
-            missing = [each for each in timestamps if each not in found]
+            missing = [partition for partition in timestamps if partition not in offsets]
             for node, parts in self.by_leader(missing).items():
-                self._list_on(node, {part: timestamps[part] for part in parts}, level, found)
+                self._list_on(node, {part: timestamps[part] for part in parts}, level, offsets)
 
         self.retried(attempt, "offsets", {part.topic for part in timestamps})
-        return found
+        return offsets
 
     def _list_on(
         self,
         node: int,
-        wanted: dict[TopicPartition, int],
+        timestamps: dict[TopicPartition, int],
         level: int,
-        found: dict[TopicPartition, OffsetAt],
+        offsets: dict[TopicPartition, OffsetAt],
     ) -> None:
         by_topic: dict[str, list[ListOffsetsPartition]] = {}
-        for part, timestamp in wanted.items():
+        for part, timestamp in timestamps.items():
             by_topic.setdefault(part.topic, []).append(
                 ListOffsetsPartition(partition_index=part.partition, timestamp=timestamp)
             )
-        topics = tuple(ListOffsetsTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items())
+        topics = tuple(
+            ListOffsetsTopic(name=name, partitions=tuple(partitions)) for name, partitions in by_topic.items()
+        )
         request = ListOffsetsRequest(
             replica_id=-1,
             isolation_level=level,
@@ -213,13 +215,17 @@ class Cluster:
         answer = self.connection(node).request(LIST_OFFSETS, request)
         errors = []
         for topic in answer.topics:
-            for each in topic.partitions:
-                part = TopicPartition(topic.name, each.partition_index)
-                if each.error_code:
-                    errors.append(error_for(each.error_code, f"offsets of {part}: {each.error_code.name}"))
+            for partition in topic.partitions:
+                part = TopicPartition(topic.name, partition.partition_index)
+                if partition.error_code:
+                    errors.append(
+                        error_for(partition.error_code, f"offsets of {part}: {partition.error_code.name}")
+                    )
                 else:
-                    found[part] = OffsetAt(
-                        offset=each.offset, timestamp=each.timestamp, leader_epoch=each.leader_epoch
+                    offsets[part] = OffsetAt(
+                        offset=partition.offset,
+                        timestamp=partition.timestamp,
+                        leader_epoch=partition.leader_epoch,
                     )
         if errors:
             raise errors[0]
@@ -302,17 +308,17 @@ class Cluster:
         return by_leader
 
     def _refresh(self, topics: list[str], create: bool = False) -> list[TopicPartition]:
-        found = []
+        partitions = []
         for topic in self._metadata(topics, create).topics:
             assert topic.name is not None, "topics were asked for by name"
-            for each in topic.partitions:
-                part = TopicPartition(topic.name, each.partition_index)
-                found.append(part)
-                if each.leader_id in self._nodes:
-                    self._leaders[part] = each.leader_id
+            for partition in topic.partitions:
+                part = TopicPartition(topic.name, partition.partition_index)
+                partitions.append(part)
+                if partition.leader_id in self._nodes:
+                    self._leaders[part] = partition.leader_id
                 else:
                     self._leaders.pop(part, None)
-        return found
+        return partitions
 
     def _metadata(self, topics: list[str], create: bool = False) -> MetadataResponse:
         """Requests the metadata of topics. If a topic in the answer has an error, raises the first such error."""
@@ -320,7 +326,7 @@ class Cluster:
             topics=tuple(MetadataRequestTopic(name=name) for name in topics), allow_auto_topic_creation=create
         )
         answer = self._on_any(METADATA, request)
-        self._nodes = {each.node_id: Address(each.host, each.port) for each in answer.brokers}
+        self._nodes = {broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers}
         for topic in answer.topics:
             if topic.error_code:
                 raise error_for(topic.error_code, _topic_error(topic.name or "", topic.error_code))
@@ -373,7 +379,7 @@ class Cluster:
             except (OSError, KafkaError) as error:
                 retry.after(error)
                 self._coordinators.clear()
-                for part in [each for each in self._leaders if each.topic in names]:
+                for part in [place for place in self._leaders if place.topic in names]:
                     self.forget(part)
                 if isinstance(error, OSError):
                     for node in list(self._connections):
@@ -418,7 +424,7 @@ def _topic_error(name: str, code: ErrorCode) -> str:
 def parse_servers(text: str) -> list[Address]:
     """Parses a list of servers such as `host:port,[::1]:port`. Raises ValueError with the invalid part."""
     servers = []
-    for part in filter(None, (trim(each) for each in text.split(","))):
+    for part in filter(None, (trim(entry) for entry in text.split(","))):
         address = read_server(part)
         if address is None:
             raise ValueError(f"Invalid url in bootstrap.servers: {part} (expected host:port)")

@@ -79,7 +79,7 @@ class Connection:
             self._broker_versions: dict[int, tuple[int, int]] = {}
             answer = self.request(API_VERSIONS, ApiVersionsRequest())
             self._broker_versions = {
-                each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+                api.api_key: (api.min_version, api.max_version) for api in answer.api_keys
             }
             if security is not None and security.sasl is not None:
                 self._log_in(security.sasl)

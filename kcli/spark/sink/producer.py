@@ -122,11 +122,11 @@ class Producer:
         in the answer.
         """
         errors = []
-        for part, each in produced_partitions(answer, {}).items():
-            if each.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+        for part, result in produced_partitions(answer, {}).items():
+            if result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
                 del batches[part]
             else:
-                errors.append(self._error(part, each.error_code, each.error_message))
+                errors.append(self._error(part, result.error_code, result.error_message))
         return errors
 
     def _error(self, part: TopicPartition, code: ErrorCode, message: str | None) -> KafkaError:

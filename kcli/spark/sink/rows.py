@@ -91,25 +91,25 @@ class Router:
                 hashed = partitions_for_keys(text if text is not None else b"", spans, int(counts[topic]))
                 partitions = np.where(with_key & (topic_of_row == topic), hashed, partitions)
         if column is not None:
-            given = np.asarray(pc.fill_null(column, -1)).astype(np.int64)
+            numbers = np.asarray(pc.fill_null(column, -1)).astype(np.int64)
             chosen = np.asarray(column.is_valid())
-            wrong = np.flatnonzero(chosen & ((given < 0) | (given >= counts[topic_of_row])))
+            wrong = np.flatnonzero(chosen & ((numbers < 0) | (numbers >= counts[topic_of_row])))
             if len(wrong):
                 row = int(wrong[0])
                 topic = int(topic_of_row[row])
                 raise ValueError(
-                    f"partition {given[row]} of topic {names[topic]}: expected 0 to {counts[topic] - 1}"
+                    f"partition {numbers[row]} of topic {names[topic]}: expected 0 to {counts[topic] - 1}"
                 )
-            partitions = np.where(chosen, given, partitions)
+            partitions = np.where(chosen, numbers, partitions)
         return partitions
 
 
 def _timestamps(column: pa.Array) -> Ints:
     """Converts Spark's microseconds to milliseconds. A row without a timestamp gets the current time."""
-    found = np.asarray(pc.fill_null(column.cast(pa.int64()), time.time_ns() // 1000)) // MICROSECONDS
-    if found.min(initial=0) < 0:
-        raise ValueError(f"timestamp {found.min()} ms: a record's timestamp cannot be before 1970")
-    return found
+    milliseconds = np.asarray(pc.fill_null(column.cast(pa.int64()), time.time_ns() // 1000)) // MICROSECONDS
+    if milliseconds.min(initial=0) < 0:
+        raise ValueError(f"timestamp {milliseconds.min()} ms: a record's timestamp cannot be before 1970")
+    return milliseconds
 
 
 def _binary(column: pa.Array) -> pa.Array:

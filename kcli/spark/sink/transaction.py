@@ -118,7 +118,8 @@ def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[T
         v3_and_below_producer_id=transaction.producer_id,
         v3_and_below_producer_epoch=transaction.producer_epoch,
         v3_and_below_topics=tuple(
-            AddPartitionsToTxnTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items()
+            AddPartitionsToTxnTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in by_topic.items()
         ),
     )
 
@@ -131,9 +132,9 @@ def add_partitions(cluster: Cluster, transaction: Transaction, parts: Iterable[T
             request,
         )
         codes = [
-            each.partition_error_code
+            result.partition_error_code
             for topic in answer.results_by_topic_v3_and_below
-            for each in topic.results_by_partition
+            for result in topic.results_by_partition
         ]
         _check(transaction, codes, f"writing to {', '.join(by_topic)}")
 
@@ -171,7 +172,7 @@ def store(cluster: Cluster, transaction: Transaction, note: Note, topic: str) ->
         )
         _check(transaction, [answer.error_code], "storing the batch id")
         committed = _ask(cluster, CoordinatorType.GROUP, group, TXN_OFFSET_COMMIT, committing)
-        codes = [each.error_code for found in committed.topics for each in found.partitions]
+        codes = [partition.error_code for topic in committed.topics for partition in topic.partitions]
         _check(transaction, codes, "storing the batch id")
 
     cluster.retried(attempt, "storing the batch id")
@@ -183,19 +184,19 @@ def stored(cluster: Cluster, transactional_id: str, query: str, *, stable: bool)
     If `stable` is True, waits for the end of open transactions.
     """
     request = OffsetFetchRequest(group_id=transactional_id, topics=None, require_stable=stable)
-    found: list[Note] = []
+    notes: list[Note] = []
 
     def attempt() -> None:
-        found.clear()
+        notes.clear()
         answer = _ask(cluster, CoordinatorType.GROUP, transactional_id, OFFSET_FETCH, request)
-        parts = [each for topic in answer.topics for each in topic.partitions]
-        for code in (answer.error_code, *(each.error_code for each in parts)):
+        parts = [partition for topic in answer.topics for partition in topic.partitions]
+        for code in (answer.error_code, *(part.error_code for part in parts)):
             if code:
                 raise error_for(code, f"reading the batch id of {transactional_id}: {code.name}")
-        found.extend(filter(None, (_note(each.committed_offset, each.metadata) for each in parts)))
+        notes.extend(filter(None, (_note(part.committed_offset, part.metadata) for part in parts)))
 
     cluster.retried(attempt, "reading the batch id")
-    return max((note for note in found if note.query == query), key=lambda note: note.batch, default=None)
+    return max((note for note in notes if note.query == query), key=lambda note: note.batch, default=None)
 
 
 def end(
@@ -213,23 +214,26 @@ def end(
     left = list(transactions)
 
     def attempt() -> None:
-        nodes = [cluster.coordinator(CoordinatorType.TRANSACTION, each.transactional_id) for each in left]
+        nodes = [
+            cluster.coordinator(CoordinatorType.TRANSACTION, transaction.transactional_id)
+            for transaction in left
+        ]
         sent = []
-        for each, node in zip(left, nodes, strict=True):
+        for transaction, node in zip(left, nodes, strict=True):
             request = EndTxnRequest(
-                transactional_id=each.transactional_id,
-                producer_id=each.producer_id,
-                producer_epoch=each.producer_epoch,
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
                 committed=committed,
             )
-            sent.append((each, node, cluster.connection(node).send(END_TXN, request)))
+            sent.append((transaction, node, cluster.connection(node).send(END_TXN, request)))
         failures = []
-        for each, node, pending in sent:
+        for transaction, node, pending in sent:
             code = cluster.connection(node).receive(pending).error_code
             if code and (committed or code not in NOT_OURS):
-                failures.append(each.refused(code, "committing" if committed else "aborting"))
+                failures.append(transaction.refused(code, "committing" if committed else "aborting"))
             else:
-                left.remove(each)
+                left.remove(transaction)
         if failures:
             raise next((error for error in failures if not error.retriable), failures[0])
 

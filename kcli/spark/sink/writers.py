@@ -141,7 +141,7 @@ class _Writer(ABC):
         mine = transaction.begin(cluster, work.id_of(task), self.options.transaction_timeout_ms)
         own, first = self._notes(cluster, work, task)
         if is_written(work.batch, own, first):
-            rows = sum(each.num_rows for each in iterator)  # Spark requires that all rows are read
+            rows = sum(batch.num_rows for batch in iterator)  # Spark requires that all rows are read
             tasks = first.tasks if first is not None and first.batch == work.batch else None
             noted = own.rows if own is not None and own.batch == work.batch else None
             return Written(rows, task, work, earlier_tasks=tasks, earlier_rows=noted)
@@ -196,15 +196,17 @@ class _Writer(ABC):
 
     def commit_tasks(self, messages: Sequence[Written | None]) -> None:
         """Commits the transaction of the first task, and then the transactions of the other tasks."""
-        written = [each for each in messages if each is not None]
+        written = [message for message in messages if message is not None]
         with Cluster(self.options.client) as cluster:
             if self._is_committed(cluster, written):
                 return
             self._check_age(cluster, written)
-            open_ = {each.task: each.transaction for each in written if each.transaction is not None}
+            open_ = {
+                message.task: message.transaction for message in written if message.transaction is not None
+            }
             leading = open_.pop(0, None)
             if leading is not None:
-                [first] = [each for each in written if each.task == 0]
+                [first] = [message for message in written if message.task == 0]
                 if first.work is not None and first.work.note is not None:
                     note = replace(first.work.note, rows=first.rows, tasks=len(written))
                     transaction.store(cluster, leading, note, self._notes_topic())
@@ -218,18 +220,20 @@ class _Writer(ABC):
         Raises BatchChangedError if only a part is committed and the tasks are different now.
         """
         now = len(written)
-        for each in written:
-            if each.task == 0 and each.earlier_tasks not in (None, now):
-                assert each.work is not None and each.earlier_tasks is not None
+        for message in written:
+            if message.task == 0 and message.earlier_tasks not in (None, now):
+                assert message.work is not None and message.earlier_tasks is not None
                 transaction.abandon(cluster, _transactions(written))
-                if self._wrote_all(cluster, each.work, range(1, each.earlier_tasks), now):
+                if self._wrote_all(cluster, message.work, range(1, message.earlier_tasks), now):
                     return True
-                raise _changed(f"with {each.earlier_tasks} tasks and has {now} now")
+                raise _changed(f"with {message.earlier_tasks} tasks and has {now} now")
         left = _transactions(written)
-        for each in written:
-            if left and each.is_changed:
+        for message in written:
+            if left and message.is_changed:
                 transaction.abandon(cluster, left)
-                raise _changed(f"whose task {each.task} had {each.earlier_rows} rows and has {each.rows} now")
+                raise _changed(
+                    f"whose task {message.task} had {message.earlier_rows} rows and has {message.rows} now"
+                )
         return not left
 
     def _wrote_all(self, cluster: Cluster, work: Work, tasks: range, now: int) -> bool:
@@ -251,7 +255,7 @@ class _Writer(ABC):
         """Raises BatchTooLongError if the time-out of a transaction may have passed. The driver calls this method
         before the first commit.
         """
-        oldest = time.time() - min(each.began for each in written if each.transaction is not None)
+        oldest = time.time() - min(message.began for message in written if message.transaction is not None)
         if oldest * 1000 > self.options.transaction_timeout_ms:
             transaction.abandon(cluster, _transactions(written))
             raise BatchTooLongError(
@@ -336,17 +340,19 @@ def _changed(how: str) -> BatchChangedError:
 
 
 def _transactions(messages: Sequence[Written | None]) -> list[Transaction]:
-    return [each.transaction for each in messages if each is not None and each.transaction is not None]
+    return [
+        message.transaction for message in messages if message is not None and message.transaction is not None
+    ]
 
 
 def check_schema(schema: StructType, options: SinkOptions) -> None:
     """Checks the columns of the rows. Raises ValueError for a column that is missing, unknown or of the wrong type."""
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
-    for name, given in types.items():
+    for name, type_ in types.items():
         if name not in SINK_COLUMNS:
             raise ValueError(f"column {name} cannot be written to a topic; {', '.join(SINK_COLUMNS)} can")
-        if given not in SINK_COLUMNS[name]:
-            raise ValueError(f"column {name} is {given}; expected {' or '.join(SINK_COLUMNS[name])}")
+        if type_ not in SINK_COLUMNS[name]:
+            raise ValueError(f"column {name} is {type_}; expected {' or '.join(SINK_COLUMNS[name])}")
     if "value" not in types:
         raise ValueError("Required attribute 'value' not found: name the column to write value")
     if "topic" not in types and options.topic is None:

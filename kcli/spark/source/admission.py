@@ -50,7 +50,7 @@ class Admission:
         The result allows at least one offset, so that the stream makes progress.
         """
         ranges = [OffsetRange(part, start[part], start[part] + size) for part, size in sizes.items() if size]
-        weights = {each.part: self._density(each) for each in ranges}
+        weights = {offset_range.part: self._density(offset_range) for offset_range in ranges}
         total = sum(size * weights[part] for part, size in sizes.items() if size)
         if total <= limit:
             return dict(sizes)

@@ -40,20 +40,24 @@ MICROSECONDS = 1000
 
 
 def record_batches(
-    fetched: Iterator[Fetched], wanted: OffsetRange, schema: pa.Schema
+    fetched: Iterator[Fetched], offset_range: OffsetRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records of the range `wanted` with the columns of `schema`. Each column is one of DEPTHS.
+    """Yields the records of the range `offset_range` with the columns of `schema`. Each column is one of DEPTHS.
 
     Only these columns are decoded.
     """
     depth = max((DEPTHS[name] for name in schema.names), default=Depth.OFFSET)
-    for each in fetched:
+    for chunk in fetched:
         chunks = decode(
-            each.table, depth, first_offset=each.first_offset, end_offset=wanted.end, aborted=each.aborted
+            chunk.table,
+            depth,
+            first_offset=chunk.first_offset,
+            end_offset=offset_range.end,
+            aborted=chunk.aborted,
         )
         for columns in chunks:
             if len(columns):
-                yield record_batch(columns, wanted.part, schema)
+                yield record_batch(columns, offset_range.part, schema)
 
 
 def record_batch(columns: Columns, part: TopicPartition, schema: pa.Schema) -> pa.RecordBatch:

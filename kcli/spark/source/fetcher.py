@@ -50,21 +50,21 @@ class Fetched:
     aborted: tuple[AbortedTransaction, ...] | None
 
 
-def fetch_range(cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
-    """Yields the batches with the offsets of `wanted`. The first and the last batch may also contain other offsets.
+def fetch_range(cluster: Cluster, offset_range: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+    """Yields the batches with the offsets of `offset_range`. The first and last batch may also contain other offsets.
 
     Raises DataLossError, CorruptRecordError, UnreachableError, or the KafkaError of the broker.
     """
-    reader = _RangeReader(cluster, wanted, options)
+    reader = _RangeReader(cluster, offset_range, options)
     while (data := reader.next_answer()) is not None:
         first_offset = reader.position
         if not data.records:
             reader.waited()
             continue
-        table = read_headers(data.records, str(wanted.part))
+        table = read_headers(data.records, str(offset_range.part))
         if not len(table):  # brokers send the first batch whole, even above the size limit (KIP-74)
             raise CorruptRecordError(
-                f"the answer for offset {first_offset} of {wanted.part} has bytes, but no whole batch"
+                f"the answer for offset {first_offset} of {offset_range.part} has bytes, but no whole batch"
             )
         check_order(table)
         if table.next_offset <= first_offset:
@@ -89,9 +89,9 @@ def check_order(table: BatchHeaders, first: int = 0) -> None:
 
 def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
     """Estimates the stored bytes per offset from the first batches at `offset` or later."""
-    for each in fetched:
-        headers = each.table.headers
-        span = each.table.next_offset - max(offset, int(headers["base_offset"][0]))
+    for chunk in fetched:
+        headers = chunk.table.headers
+        span = chunk.table.next_offset - max(offset, int(headers["base_offset"][0]))
         return float(headers["length"].sum() + LENGTH_OVERHEAD * len(headers)) / max(span, 1)
     return 1.0  # the log has no batches for these offsets, so the estimate has no effect
 
@@ -99,15 +99,15 @@ def bytes_per_offset(fetched: Iterator[Fetched], offset: int) -> float:
 class _RangeReader:
     """Reads one range. Keeps the next offset to read, and the unanswered request for this offset."""
 
-    def __init__(self, cluster: Cluster, wanted: OffsetRange, options: SourceOptions) -> None:
-        self._cluster, self._wanted, self._options = cluster, wanted, options
-        self.position = wanted.start
+    def __init__(self, cluster: Cluster, offset_range: OffsetRange, options: SourceOptions) -> None:
+        self._cluster, self._range, self._options = cluster, offset_range, options
+        self.position = offset_range.start
         self._pending: tuple[int, InFlightRequest[FetchResponse]] | None = None
-        self._retry = Retry(options.poll_timeout_ms, f"reading {wanted}")
+        self._retry = Retry(options.poll_timeout_ms, f"reading {offset_range}")
 
     def next_answer(self) -> PartitionData | None:
         """Returns the answer for the current position, or None at the end of the range."""
-        while self.position < self._wanted.end:
+        while self.position < self._range.end:
             try:
                 node, pending = self._pending or self._send()
                 self._pending = None
@@ -128,7 +128,7 @@ class _RangeReader:
         """
         self.position = max(self.position, next_offset)
         self._retry.succeeded()
-        if self.position < self._wanted.end:
+        if self.position < self._range.end:
             try:
                 self._pending = self._send()
             except (OSError, KafkaError) as error:
@@ -142,7 +142,7 @@ class _RangeReader:
         self._retry.after(error_for(ErrorCode.REQUEST_TIMED_OUT, "the broker answers without records"))
 
     def _send(self) -> tuple[int, InFlightRequest[FetchResponse]]:
-        part = self._wanted.part
+        part = self._range.part
         client = self._options.client
         limits = FetchLimits(
             max_wait_ms=MAX_WAIT_MS,
@@ -159,15 +159,15 @@ class _RangeReader:
         """Handles an error code of the partition. Waits before the next attempt, or raises the error if it is final."""
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             return self._out_of_range()
-        error = error_for(code, f"reading {self._wanted.part} at offset {self.position}: {code.name}")
+        error = error_for(code, f"reading {self._range.part} at offset {self.position}: {code.name}")
         if code in LEADER_ERRORS:
-            self._cluster.forget(self._wanted.part)
+            self._cluster.forget(self._range.part)
         self._retry.after(error)
         return None
 
     def _reconnect(self, error: OSError | KafkaError) -> None:
         """Drops the connections after an error. Waits before the next attempt, or raises the error if it is final."""
-        part = self._wanted.part
+        part = self._range.part
         self._pending = None
         self._retry.after(error)
         self._cluster.close()
@@ -180,11 +180,11 @@ class _RangeReader:
 
         Reports the loss with `data_loss` first, which raises an error if failOnDataLoss is true.
         """
-        part = self._wanted.part
+        part = self._range.part
         first = self._cluster.list_offsets({part: EARLIEST})[part].offset
         last = self._cluster.list_offsets({part: LATEST})[part].offset
         data_loss(
             self._options,
             f"offset {self.position} of {part} cannot be read: the log holds {first} up to {last}",
         )
-        self.position = first if self.position < first else self._wanted.end
+        self.position = first if self.position < first else self._range.end

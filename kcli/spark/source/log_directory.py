@@ -74,9 +74,9 @@ class LogDirectories:
     def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Returns the partitions of `topics`. Raises UnknownTopicOrPartitionException if a topic has no directory."""
         self._directories = None
-        wanted = set(topics)
-        parts = sorted(part for part in self._found() if part.topic in wanted)
-        if missing := sorted(wanted - {part.topic for part in parts}):
+        names = set(topics)
+        parts = sorted(part for part in self._found() if part.topic in names)
+        if missing := sorted(names - {part.topic for part in parts}):
             raise UnknownTopicOrPartitionException(f"topic {missing[0]} is not in {', '.join(self._paths)}")
         return parts
 
@@ -85,16 +85,16 @@ class LogDirectories:
     ) -> dict[TopicPartition, OffsetAt]:
         """Returns the first offset at or after each timestamp, as `Cluster.list_offsets` does."""
         level = self._isolation_level if isolation_level is None else isolation_level
-        found = {}
+        offsets = {}
         for part, timestamp in timestamps.items():
             partition = self.partition(part)
             if timestamp == EARLIEST:
-                found[part] = OffsetAt(offset=partition.log_start_offset)
+                offsets[part] = OffsetAt(offset=partition.log_start_offset)
             elif timestamp == LATEST:
-                found[part] = OffsetAt(offset=partition.end_offset(level))
+                offsets[part] = OffsetAt(offset=partition.end_offset(level))
             else:
-                found[part] = partition.first_at(timestamp, partition.end_offset(level))
-        return found
+                offsets[part] = partition.first_at(timestamp, partition.end_offset(level))
+        return offsets
 
     def partition(self, part: TopicPartition) -> PartitionFiles:
         """Returns the files of a partition.
@@ -105,11 +105,15 @@ class LogDirectories:
             raise UnknownTopicOrPartitionException(f"{part} is not in {', '.join(self._paths)}")
         return PartitionFiles(part, self._found()[part], to_log_end=self._to_log_end)
 
-    def cut(self, wanted: OffsetRange) -> list[OffsetRange]:
+    def cut(self, offset_range: OffsetRange) -> list[OffsetRange]:
         """Divides a range at the starts of segments, so that no two tasks read the same file."""
-        bases = [each.base_offset for each in self.partition(wanted.part).segments()]
-        edges = [wanted.start, *(base for base in bases if wanted.start < base < wanted.end), wanted.end]
-        return [OffsetRange(wanted.part, low, high) for low, high in pairwise(edges)]
+        bases = [segment.base_offset for segment in self.partition(offset_range.part).segments()]
+        edges = [
+            offset_range.start,
+            *(base for base in bases if offset_range.start < base < offset_range.end),
+            offset_range.end,
+        ]
+        return [OffsetRange(offset_range.part, low, high) for low, high in pairwise(edges)]
 
     def _found(self) -> dict[TopicPartition, str]:
         if self._directories is None:
@@ -138,10 +142,10 @@ class PartitionFiles:
 
     def segments(self) -> list[SegmentFile]:
         """Returns the segments, oldest first. Raises UnknownTopicOrPartitionException if there are none."""
-        found = list_segments(self._directory)
-        if not found:
+        segments = list_segments(self._directory)
+        if not segments:
             raise UnknownTopicOrPartitionException(f"{self._directory} holds no segment of {self.part}")
-        return found
+        return segments
 
     @property
     def log_start_offset(self) -> int:
@@ -217,7 +221,7 @@ class PartitionFiles:
                     producers = decode_snapshot(file.read(), name)
             except (FileNotFoundError, CorruptRecordError):
                 continue  # the snapshot is being deleted or was never finished, so an older one is read
-            opened = ((each.producer_id, each.current_txn_first_offset) for each in producers)
+            opened = ((producer.producer_id, producer.current_txn_first_offset) for producer in producers)
             return offset, {producer: first for producer, first in opened if first is not None}
         return self.segments()[0].base_offset, {}
 
@@ -260,7 +264,7 @@ class PartitionFiles:
                         f"offset {position} of {self.part} is gone: the log begins at {segments[0].base_offset}"
                     )
                 position = segments[0].base_offset
-            segment = [each for each in segments if each.base_offset <= position][-1]
+            segment = [candidate for candidate in segments if candidate.base_offset <= position][-1]
             began = position
             try:
                 for table in self._read(segment, position, end, is_last=segment is segments[-1]):
@@ -278,7 +282,7 @@ class PartitionFiles:
             missed = 0
             # There are no more batches here, because compaction may have removed the last batches.
             if position == began:
-                later = [each.base_offset for each in segments if each.base_offset > position]
+                later = [candidate.base_offset for candidate in segments if candidate.base_offset > position]
                 if not later:
                     return
                 position = later[0]
@@ -288,16 +292,16 @@ class PartitionFiles:
         for _, table in segment.batches(position, str(self.part), is_last=is_last, end=end):
             yield table
 
-    def aborted(self, wanted: OffsetRange) -> list[AbortedTransaction]:
-        """Returns the aborted transactions that overlap `wanted`.
+    def aborted(self, offset_range: OffsetRange) -> list[AbortedTransaction]:
+        """Returns the aborted transactions that overlap `offset_range`.
 
         The transaction index of a segment lists the transactions whose abort marker is in this segment.
         """
         return [
-            each
+            transaction
             for segment in self.segments()
-            for each in segment.aborted()
-            if each.last_offset >= wanted.start and each.first_offset < wanted.end
+            for transaction in segment.aborted()
+            if transaction.last_offset >= offset_range.start and transaction.first_offset < offset_range.end
         ]
 
     def _checkpoint(self, name: str) -> int | None:
@@ -305,28 +309,33 @@ class PartitionFiles:
         return read_offsets(SystemDisk(), path).get(self.part)
 
 
-def read_range(logs: LogDirectories, wanted: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
+def read_range(logs: LogDirectories, offset_range: OffsetRange, options: SourceOptions) -> Iterator[Fetched]:
     """Yields the batches of a range from files, in the same form as `fetcher.fetch_range`."""
-    partition = logs.partition(wanted.part)
-    if wanted.start < (first := partition.log_start_offset):
-        said = f"offset {wanted.start} of {wanted.part} cannot be read: the log begins at {first}"
+    partition = logs.partition(offset_range.part)
+    if offset_range.start < (first := partition.log_start_offset):
+        said = f"offset {offset_range.start} of {offset_range.part} cannot be read: the log begins at {first}"
         data_loss(options, said)
-    aborted = partition.aborted(wanted) if options.client.isolation_level == READ_COMMITTED else None
-    position = max(wanted.start, first)
-    for table, after in partition.tables(position, wanted.end, lambda message: data_loss(options, message)):
+    aborted = partition.aborted(offset_range) if options.client.isolation_level == READ_COMMITTED else None
+    position = max(offset_range.start, first)
+    for table, after in partition.tables(
+        position, offset_range.end, lambda message: data_loss(options, message)
+    ):
         dropped = None
         if aborted is not None:
             dropped = tuple(
-                batch_headers.AbortedTransaction(each.producer_id, each.first_offset)
-                for each in aborted
-                if each.last_offset >= position and each.first_offset < after
+                batch_headers.AbortedTransaction(transaction.producer_id, transaction.first_offset)
+                for transaction in aborted
+                if transaction.last_offset >= position and transaction.first_offset < after
             )
         yield Fetched(table, position, dropped)
         position = after
     last = partition.segments()[-1].base_offset
     # If the missing offsets are before the last segment, no record is lost, because compaction may have removed them.
-    if max(position, last) < wanted.end:
-        data_loss(options, f"{wanted.part} ends at offset {position}, before the wanted end {wanted.end}")
+    if max(position, last) < offset_range.end:
+        data_loss(
+            options,
+            f"{offset_range.part} ends at offset {position}, before the wanted end {offset_range.end}",
+        )
 
 
 def _named(name: str) -> TopicPartition | None:

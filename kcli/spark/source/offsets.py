@@ -86,10 +86,10 @@ def resolve(
         raise ValueError(
             f"{name} must name every partition that is read: {_difference(parts, position.named())}"
         )
-    wanted = {part: position.offsets.get(part, position.default) for part in parts}
-    ends = {part: offset for part, offset in wanted.items() if offset in (EARLIEST, LATEST)}
-    found = cluster.list_offsets(ends) if ends else {}
-    return {part: found[part].offset if part in found else offset for part, offset in wanted.items()}
+    positions = {part: position.offsets.get(part, position.default) for part in parts}
+    ends = {part: offset for part, offset in positions.items() if offset in (EARLIEST, LATEST)}
+    offsets = cluster.list_offsets(ends) if ends else {}
+    return {part: offsets[part].offset if part in offsets else offset for part, offset in positions.items()}
 
 
 def _difference(parts: list[TopicPartition], named: set[TopicPartition]) -> str:
@@ -110,21 +110,21 @@ def _by_time(
     name: str,
 ) -> Offsets:
     if position.timestamp is not None:
-        wanted = dict.fromkeys(parts, position.timestamp)
+        timestamps = dict.fromkeys(parts, position.timestamp)
     else:
         if set(parts) != position.named():
             said = _difference(parts, position.named())
             raise ValueError(f"{name}ByTimestamp must name every partition that is read: {said}")
-        wanted = dict(position.timestamps)
-    found = cluster.list_offsets(wanted)
-    missing = [part for part in parts if found[part].offset < 0]
+        timestamps = dict(position.timestamps)
+    offsets = cluster.list_offsets(timestamps)
+    missing = [part for part in parts if offsets[part].offset < 0]
     if missing and position.default == EARLIEST and not latest_if_no_offset:
         raise ValueError(
-            f"no record of {missing[0]} has timestamp {wanted[missing[0]]} or later "
+            f"no record of {missing[0]} has timestamp {timestamps[missing[0]]} or later "
             "(startingOffsetsByTimestampStrategy=latest starts at the end instead)"
         )
     ends = cluster.list_offsets(dict.fromkeys(missing, LATEST)) if missing else {}
-    return {part: ends[part].offset if part in ends else found[part].offset for part in parts}
+    return {part: ends[part].offset if part in ends else offsets[part].offset for part in parts}
 
 
 def batch_ranges(cluster: OffsetSource, options: SourceOptions) -> list[OffsetRange]:
@@ -144,13 +144,23 @@ def _within_logs(
     Without this check, a wrong offset would make a task fail, or wait for records that never come.
     """
     first = _ends(
-        cluster, [each.part for each in ranges if options.start.offsets.get(each.part, -1) >= 0], EARLIEST
+        cluster,
+        [
+            offset_range.part
+            for offset_range in ranges
+            if options.start.offsets.get(offset_range.part, -1) >= 0
+        ],
+        EARLIEST,
     )
     last = _ends(
-        cluster, [each.part for each in ranges if options.end.offsets.get(each.part, -1) >= 0], LATEST
+        cluster,
+        [offset_range.part for offset_range in ranges if options.end.offsets.get(offset_range.part, -1) >= 0],
+        LATEST,
     )
     checked = []
-    for part, start, end in ((each.part, each.start, each.end) for each in ranges):
+    for part, start, end in (
+        (offset_range.part, offset_range.start, offset_range.end) for offset_range in ranges
+    ):
         if start < first.get(part, start):
             data_loss(options, f"offset {start} of {part} cannot be read: the log begins at {first[part]}")
             start = first[part]
@@ -162,8 +172,8 @@ def _within_logs(
 
 
 def _ends(cluster: OffsetSource, parts: list[TopicPartition], end: int) -> Offsets:
-    found = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
-    return {part: each.offset for part, each in found.items()}
+    offsets = cluster.list_offsets(dict.fromkeys(parts, end)) if parts else {}
+    return {part: offset.offset for part, offset in offsets.items()}
 
 
 def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
@@ -171,16 +181,19 @@ def split(ranges: list[OffsetRange], options: SourceOptions) -> list[OffsetRange
 
     Each range gets one task, or more if `minPartitions` or `maxRecordsPerPartition` requires more.
     """
-    ranges = [each for each in ranges if len(each)]
+    ranges = [offset_range for offset_range in ranges if len(offset_range)]
     pieces = dict.fromkeys(ranges, 1)
     if options.max_records_per_partition:
-        pieces = {each: -(-len(each) // options.max_records_per_partition) for each in ranges}
+        pieces = {
+            offset_range: -(-len(offset_range) // options.max_records_per_partition)
+            for offset_range in ranges
+        }
     if options.min_partitions and sum(pieces.values()) < options.min_partitions:
         total = sum(map(len, ranges))
-        for each in ranges:
-            share = len(each) * options.min_partitions / total
-            pieces[each] = min(len(each), max(pieces[each], round(share), 1))
-    return [piece for each in ranges for piece in _cut(each, pieces[each])]
+        for offset_range in ranges:
+            share = len(offset_range) * options.min_partitions / total
+            pieces[offset_range] = min(len(offset_range), max(pieces[offset_range], round(share), 1))
+    return [piece for offset_range in ranges for piece in _cut(offset_range, pieces[offset_range])]
 
 
 def _cut(whole: OffsetRange, pieces: int) -> list[OffsetRange]:
@@ -234,6 +247,6 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> Offsets:
     """Converts offsets from the form of Spark's checkpoint."""
     return {
         TopicPartition(topic, parse_int(part)): offset
-        for topic, each in written.items()
-        for part, offset in each.items()
+        for topic, numbers in written.items()
+        for part, offset in numbers.items()
     }

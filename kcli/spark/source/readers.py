@@ -80,8 +80,8 @@ SAMPLE_BYTES = 256 << 10
 class RangePartition(InputPartition):
     """The offsets that one task reads."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
-        super().__init__(wanted)
+    def __init__(self, offset_range: OffsetRange) -> None:
+        super().__init__(offset_range)
 
 
 class KcliReader(DataSourceReader):
@@ -166,24 +166,24 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ends(self) -> Offsets:
         topics = self._opened()
-        found = topics.list_offsets(dict.fromkeys(subscribed(topics, self.options.subscription), LATEST))
-        return {part: each.offset for part, each in found.items()}
+        offsets = topics.list_offsets(dict.fromkeys(subscribed(topics, self.options.subscription), LATEST))
+        return {part: offset.offset for part, offset in offsets.items()}
 
     def _earliest(self, parts: list[TopicPartition]) -> Offsets:
         if not parts:
             return {}
-        found = self._opened().list_offsets(dict.fromkeys(parts, EARLIEST))
-        return {part: each.offset for part, each in found.items()}
+        offsets = self._opened().list_offsets(dict.fromkeys(parts, EARLIEST))
+        return {part: offset.offset for part, offset in offsets.items()}
 
-    def _density(self, wanted: OffsetRange) -> float:
+    def _density(self, offset_range: OffsetRange) -> float:
         from kcli.spark.source.fetcher import bytes_per_offset
 
         topics, options = self._opened(), self.options
-        first = wanted.start
+        first = offset_range.start
         if isinstance(topics, Cluster):  # one request is enough for an estimate
-            wanted = OffsetRange(wanted.part, first, first + 1)
+            offset_range = OffsetRange(offset_range.part, first, first + 1)
             options = replace(options, client=replace(options.client, max_partition_fetch_bytes=SAMPLE_BYTES))
-        return bytes_per_offset(fetched(topics, wanted, options), first)
+        return bytes_per_offset(fetched(topics, offset_range, options), first)
 
 
 def opened(options: SourceOptions) -> Cluster | LogDirectories:
@@ -205,22 +205,22 @@ def tasks(
     directories are also divided by the present segments.
     """
     if not isinstance(topics, Cluster):
-        ranges = [piece for each in ranges if len(each) for piece in topics.cut(each)]
+        ranges = [piece for offset_range in ranges if len(offset_range) for piece in topics.cut(offset_range)]
     freeze_imports()
-    return [RangePartition(each) for each in split(ranges, options)]
+    return [RangePartition(offset_range) for offset_range in split(ranges, options)]
 
 
 def fetched(
-    topics: Cluster | LogDirectories, wanted: OffsetRange, options: SourceOptions
+    topics: Cluster | LogDirectories, offset_range: OffsetRange, options: SourceOptions
 ) -> Iterator[Fetched]:
     """Yields the batches of a range, not decoded yet."""
     if isinstance(topics, Cluster):
         from kcli.spark.source.fetcher import fetch_range
 
-        return fetch_range(topics, wanted, options)
+        return fetch_range(topics, offset_range, options)
     from kcli.spark.source.log_directory import read_range
 
-    return read_range(topics, wanted, options)
+    return read_range(topics, offset_range, options)
 
 
 def read_partition(
@@ -231,17 +231,19 @@ def read_partition(
 
     from kcli.spark.source.arrow import record_batches
 
-    wanted: OffsetRange | None = partition.value
-    if wanted is None:  # Spark adds an empty partition if a batch has no tasks
+    offset_range: OffsetRange | None = partition.value
+    if offset_range is None:  # Spark adds an empty partition if a batch has no tasks
         return
     with opened(options) as topics:
-        batches = fetched(topics, wanted, options)
-        found = record_batches(batches, wanted, to_arrow_schema(schema, timezone="UTC"))
+        batches = fetched(topics, offset_range, options)
+        arrow_batches = record_batches(batches, offset_range, to_arrow_schema(schema, timezone="UTC"))
         if options.traces is not None:
             from kcli.spark.traces import polled
 
-            found = polled(found, options.traces, wanted.part.topic, wanted.part.partition)
-        yield from found
+            arrow_batches = polled(
+                arrow_batches, options.traces, offset_range.part.topic, offset_range.part.partition
+            )
+        yield from arrow_batches
     freeze_imports()
 
 
@@ -255,6 +257,6 @@ def checked_schema(schema: StructType) -> StructType:
         if field.name not in full:
             raise ValueError(f"column {field.name} is not one of {', '.join(full)}")
         if field.dataType != full[field.name]:
-            expected, given = full[field.name].simpleString(), field.dataType.simpleString()
-            raise ValueError(f"column {field.name} is {expected}, not {given}: cast it in the query")
+            expected, declared = full[field.name].simpleString(), field.dataType.simpleString()
+            raise ValueError(f"column {field.name} is {expected}, not {declared}: cast it in the query")
     return schema

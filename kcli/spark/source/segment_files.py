@@ -102,14 +102,14 @@ class SegmentFile:
     def position_of(self, offset: int) -> int:
         """Returns the position of a batch whose base offset is not after `offset`."""
         entries = self._index(".index", OFFSET_INDEX, "position")
-        found = int(np.searchsorted(entries["offset"], offset - self.base_offset, side="right"))
-        return self._checked(int(entries["position"][found - 1]), offset) if found else 0
+        index = int(np.searchsorted(entries["offset"], offset - self.base_offset, side="right"))
+        return self._checked(int(entries["position"][index - 1]), offset) if index else 0
 
     def offset_before(self, timestamp_ms: int) -> int:
         """Returns an offset before which all records are older than `timestamp_ms`."""
         entries = self._index(".timeindex", TIME_INDEX, "timestamp")
-        found = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
-        return self.base_offset + (int(entries["offset"][found - 1]) if found else 0)
+        index = int(np.searchsorted(entries["timestamp"], timestamp_ms, side="left"))
+        return self.base_offset + (int(entries["offset"][index - 1]) if index else 0)
 
     def ends_before(self, timestamp_ms: int) -> bool:
         """Whether all records are older than `timestamp_ms` according to the time index.
@@ -157,13 +157,13 @@ def list_segments(directory: str) -> list[SegmentFile]:
 
     A `.swap` file is a complete cleaned segment, and takes precedence over the segment that it replaces.
     """
-    found: dict[int, SegmentFile] = {}
+    segments: dict[int, SegmentFile] = {}
     for name in sorted(os.listdir(directory)):
         match = _NAME.fullmatch(name)
         offset = None if match is None else natural(match[1])
-        if match is not None and offset is not None and (match[2] is not None or offset not in found):
-            found[offset] = SegmentFile(offset, os.path.join(directory, name))
-    return [found[base] for base in sorted(found)]
+        if match is not None and offset is not None and (match[2] is not None or offset not in segments):
+            segments[offset] = SegmentFile(offset, os.path.join(directory, name))
+    return [segments[base] for base in sorted(segments)]
 
 
 def whole_batches(raw: bytes, end: int) -> int:

@@ -85,11 +85,11 @@ def _well_formed(text: Column, schema: str | DataType) -> Column:
 
     from kcli.spark.jobs.records.column_names import free_name
 
-    wanted = schema if isinstance(schema, DataType) else DataType.fromDDL(schema)
-    if not isinstance(wanted, StructType):
-        return F.from_json(text, wanted)
-    malformed = free_name(_MALFORMED, wanted.names)
-    noted = StructType([*wanted.fields]).add(malformed, "string")
+    data_type = schema if isinstance(schema, DataType) else DataType.fromDDL(schema)
+    if not isinstance(data_type, StructType):
+        return F.from_json(text, data_type)
+    malformed = free_name(_MALFORMED, data_type.names)
+    noted = StructType([*data_type.fields]).add(malformed, "string")
     parsed = F.from_json(text, noted, {"columnNameOfCorruptRecord": malformed})
     return F.when(parsed[malformed].isNull(), parsed.dropFields(malformed))
 

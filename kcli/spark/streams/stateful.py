@@ -84,8 +84,8 @@ def _processor(
                 self._state.update(state_row(after, state_fields))
             elif before is not None:
                 self._state.clear()
-            for each in sent:
-                value = None if each is None else value_row(each, value_fields)
+            for result in sent:
+                value = None if result is None else value_row(result, value_fields)
                 yield Row(key=key[0], value=value, timestamp=ordered[-1][TIMESTAMP])
 
         def close(self) -> None:

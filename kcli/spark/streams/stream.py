@@ -101,10 +101,10 @@ class Stream:
         """
         from pyspark.sql import functions as F
 
-        each = "_each"
-        exploded = self.frame.select(F.explode(records(record_of(self.frame))).alias(each), TIMESTAMP)
+        column = "_each"
+        exploded = self.frame.select(F.explode(records(record_of(self.frame))).alias(column), TIMESTAMP)
         return self._with(
-            exploded.select(F.col(each)[KEY].alias(KEY), F.col(each)[VALUE].alias(VALUE), TIMESTAMP)
+            exploded.select(F.col(column)[KEY].alias(KEY), F.col(column)[VALUE].alias(VALUE), TIMESTAMP)
         )
 
     def branch(self, **predicates: Function) -> dict[str, Stream]:
@@ -131,14 +131,14 @@ class Stream:
         for other in streams[1:]:
             for name in dict.fromkeys((*streams[0].frame.columns, *other.frame.columns)):
                 check_same_type(f"merge: {name}", streams[0].frame, other.frame, name)
-        marks = {watermark_of(each.frame) for each in streams}
+        marks = {watermark_of(stream.frame) for stream in streams}
         # If the watermarks differ, they are removed, because Spark would apply the watermark of the first stream to all
         # streams.
-        frames = [each.frame if len(marks) == 1 else without_watermark(each.frame) for each in streams]
+        frames = [stream.frame if len(marks) == 1 else without_watermark(stream.frame) for stream in streams]
         frame = frames[0]
         for other_frame in frames[1:]:
             frame = frame.unionByName(other_frame)
-        is_update = any(each.mode == UPDATE for each in streams)
+        is_update = any(stream.mode == UPDATE for stream in streams)
         return Stream(self.topology, frame, UPDATE if is_update else self.mode)
 
     # --- state
@@ -232,12 +232,12 @@ class Stream:
             raise ValueError(f"how is {how!r}: expected inner or left")
         from pyspark.sql import functions as F
 
-        found = "_table_value"
+        column = "_table_value"
         valued = self.frame.where(F.col(VALUE).isNotNull())
-        frame = looked_up(valued, table.topic, on or (lambda record: record.key), found)
+        frame = looked_up(valued, table.topic, on or (lambda record: record.key), column)
         if how == "inner":
-            frame = frame.where(F.col(found).isNotNull())
-        return self._with(with_columns(frame, value=value(record_of(frame), F.col(found))))
+            frame = frame.where(F.col(column).isNotNull())
+        return self._with(with_columns(frame, value=value(record_of(frame), F.col(column))))
 
     # --- results
 
@@ -284,10 +284,10 @@ class Stream:
         A query uses only the longest delay of all its operations. So if an earlier operation has a longer delay, a
         warning is logged.
         """
-        wanted, known = milliseconds(delay, what), watermark_of(self.frame)
-        if known is None or wanted > known:
+        delay_ms, known = milliseconds(delay, what), watermark_of(self.frame)
+        if known is None or delay_ms > known:
             return self.frame.withWatermark(TIMESTAMP, delay)
-        if 0 < wanted < known:
+        if 0 < delay_ms < known:
             _log.warning(
                 "%s %s becomes %d ms, because an earlier step waits so long; to avoid it, write the results of that "
                 "step to a topic (through)",
@@ -344,8 +344,8 @@ class Table:
         from pyspark.sql import functions as F
 
         record = record_of(self.frame)
-        kept = F.when(F.coalesce(predicate(record), F.lit(False)), record.value)
-        return replace(self, frame=with_columns(self.frame, value=kept), topic=None)
+        value = F.when(F.coalesce(predicate(record), F.lit(False)), record.value)
+        return replace(self, frame=with_columns(self.frame, value=value), topic=None)
 
     def filter_not(self, predicate: Function) -> Table:
         """Keeps the values of the keys for which the predicate is false or null. Other keys get a tombstone."""
@@ -428,9 +428,9 @@ class Table:
 
 def _alike(*streams: Stream) -> tuple[Stream, ...]:
     """Returns the streams without their trace headers, unless all of them have trace headers."""
-    if all(TRACE in each.frame.columns for each in streams):
+    if all(TRACE in stream.frame.columns for stream in streams):
         return streams
-    return tuple(each._with(without_trace(each.frame)) for each in streams)
+    return tuple(stream._with(without_trace(stream.frame)) for stream in streams)
 
 
 def stream_of(
@@ -447,9 +447,9 @@ def table_of(
 ) -> Table:
     """Returns a compacted topic as a table. The topic is read from its first record on."""
     key, value = key or Binary(), value or Binary()
-    options = {name: each for name, each in topology.source.items() if not name.startswith("starting")}
+    options = {name: text for name, text in topology.source.items() if not name.startswith("starting")}
     frame = topology.read(topic, key, value, {**options, "startingOffsets": "earliest"})
-    looked_up = {name: each for name, each in options.items() if name.startswith("kafka.")}
+    looked_up = {name: text for name, text in options.items() if name.startswith("kafka.")}
     source = Topic(topic, key, value, {**looked_up, "subscribe": topic})
     return Table(topology, frame.where(frame[KEY].isNotNull()), "append", source)
 
@@ -476,7 +476,7 @@ class _Groups(ABC):
         if not functions:
             raise ValueError("aggregate needs at least one field: aggregate(total=lambda r: F.sum(r.value))")
         return self.reduce(
-            lambda record: F.struct(*(each(record).alias(name) for name, each in functions.items()))
+            lambda record: F.struct(*(function(record).alias(name) for name, function in functions.items()))
         )
 
 

@@ -70,14 +70,14 @@ class TableCopy:
                 self._read(cluster, OffsetRange(part, start, ends[part].offset))
         self.followed_at = now
 
-    def _read(self, cluster: Cluster, wanted: OffsetRange) -> None:
-        if len(wanted):
-            for fetched in fetch_range(cluster, wanted, self.options):
+    def _read(self, cluster: Cluster, offset_range: OffsetRange) -> None:
+        if len(offset_range):
+            for fetched in fetch_range(cluster, offset_range, self.options):
                 chunks = decode(
                     fetched.table,
                     Depth.VALUE,
                     first_offset=fetched.first_offset,
-                    end_offset=wanted.end,
+                    end_offset=offset_range.end,
                     aborted=fetched.aborted,
                 )
                 for columns in chunks:
@@ -87,7 +87,7 @@ class TableCopy:
                             bytes_at(columns.buffer, columns.keys, nth),
                             bytes_at(columns.buffer, columns.values, nth),
                         )
-        self.positions[wanted.part] = wanted.end
+        self.positions[offset_range.part] = offset_range.end
 
     def _put(self, key: bytes | None, value: bytes | None) -> None:
         if key is None:
@@ -104,10 +104,10 @@ for later tasks."""
 
 
 def look_up(
-    batches: Iterable[pa.RecordBatch], options: Mapping[str, str], keys: str, found: str
+    batches: Iterable[pa.RecordBatch], options: Mapping[str, str], keys: str, column: str
 ) -> Iterator[pa.RecordBatch]:
-    """Adds a binary column to each batch. It is named `found`, and contains the value that the table has for the key in
-    the column `keys`, or null.
+    """Adds the binary column `column` to each batch. It contains the value that the table has for the key in the column
+    `keys`, or null.
     """
     import pyarrow as pa
 
@@ -116,7 +116,7 @@ def look_up(
     for batch in batches:
         at = [copy.values.get(key) if key is not None else None for key in batch.column(keys).to_pylist()]
         arrays = [*batch.columns, pa.array(at, pa.binary())]
-        yield pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, found])
+        yield pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, column])
 
 
 def _read_options(options: Mapping[str, str]) -> SourceOptions:

@@ -42,9 +42,9 @@ def readable_serde(serde: Serde | None, type_: DataType) -> Serde:
     return serde
 
 
-def looked_up(frame: DataFrame, topic: Topic | None, on: Function, found: str) -> DataFrame:
-    """Adds a column to `frame`. It is named `found`, and contains the value that the table has for the key that `on`
-    returns, or null.
+def looked_up(frame: DataFrame, topic: Topic | None, on: Function, column: str) -> DataFrame:
+    """Adds the column `column` to `frame`. It contains the value that the table has for the key that `on` returns, or
+    null.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StructField, StructType
@@ -53,6 +53,6 @@ def looked_up(frame: DataFrame, topic: Topic | None, on: Function, found: str) -
         raise ValueError("a table must be a topic to be joined: write it with to_table(TOPIC) first")
     at = "_lookup_key"
     keyed = frame.withColumn(at, topic.key.encode(on(record_of(frame))))
-    schema = StructType([*keyed.schema.fields, StructField(found, BinaryType())])
-    filled = keyed.mapInArrow(partial(look_up, options=dict(topic.options), keys=at, found=found), schema)
-    return filled.withColumn(found, topic.value.decode(F.col(found))).drop(at)
+    schema = StructType([*keyed.schema.fields, StructField(column, BinaryType())])
+    filled = keyed.mapInArrow(partial(look_up, options=dict(topic.options), keys=at, column=column), schema)
+    return filled.withColumn(column, topic.value.decode(F.col(column))).drop(at)

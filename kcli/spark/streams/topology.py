@@ -135,7 +135,7 @@ def _trace_headers(headers: Column) -> Column:
     others."""
     from pyspark.sql import functions as F
 
-    return F.filter(headers, lambda each: each["key"].isin(TRACEPARENT, TRACESTATE))
+    return F.filter(headers, lambda header: header["key"].isin(TRACEPARENT, TRACESTATE))
 
 
 def _write_changes(frame: DataFrame, batch: int, *, options: Mapping[str, str]) -> None:

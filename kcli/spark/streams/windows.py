@@ -45,9 +45,9 @@ def milliseconds(duration: str, what: str) -> int:
 
 
 def _positive(duration: str, what: str) -> int:
-    if (found := milliseconds(duration, what)) == 0:
+    if (length_ms := milliseconds(duration, what)) == 0:
         raise ValueError(f"{what} is {duration!r}: expected more than 0")
-    return found
+    return length_ms
 
 
 class Window(Protocol):

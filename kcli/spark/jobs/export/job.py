@@ -40,9 +40,9 @@ def plan(options: ExportOptions) -> list[str]:
     if is_decoded(options):
         lines.append(f"values: {options.value_format}, bad records: {options.on_bad_record}")
         if options.dry_run and is_inferred(options.values):
-            found = with_columns(options).columns
-            assert found is not None, "they are inferred"
-            lines.append(f"columns of the values: {column_list(renamed(found))}")
+            column_names = with_columns(options).columns
+            assert column_names is not None, "they are inferred"
+            lines.append(f"columns of the values: {column_list(renamed(column_names))}")
     if options.is_stream:
         lines.append(f"checkpoint: {options.checkpoint} (an earlier stream continues from it)")
     return [*lines, *map(str, ranges)]

@@ -115,14 +115,14 @@ class DeltaTarget:
         now_ms = time.time_ns() // 1_000_000
         actions = [
             AddAction(
-                quote(each.path, safe="/="),
-                each.size_bytes,
-                dict(each.partition),
+                quote(file.path, safe="/="),
+                file.size_bytes,
+                dict(file.partition),
                 now_ms,
                 True,
-                json.dumps(each.stats),
+                json.dumps(file.stats),
             )
-            for each in files
+            for file in files
         ]
         applied = [Transaction(batch.application, batch.number)] if batch is not None else None
         self._table.create_write_transaction(
@@ -183,8 +183,8 @@ class IcebergTarget:
 
     def last_batch(self, application: str) -> int | None:
         self._table.refresh()
-        found = self._table.properties.get(BATCH_PROPERTY + application)
-        return None if found is None else parse_long(found)
+        text = self._table.properties.get(BATCH_PROPERTY + application)
+        return None if text is None else parse_long(text)
 
     def commit(
         self, files: Sequence[WrittenFile], batch: MicroBatch | None, *, overwrite: bool = False
@@ -197,7 +197,7 @@ class IcebergTarget:
                 change.delete(AlwaysTrue())
             if files:
                 # Names of files are unique, so pyiceberg need not read the manifests to find duplicates.
-                change.add_files([self._uri(each) for each in files], check_duplicate_files=False)
+                change.add_files([self._uri(file) for file in files], check_duplicate_files=False)
             if batch is not None:
                 change.set_properties({BATCH_PROPERTY + batch.application: str(batch.number)})
 
@@ -209,7 +209,7 @@ class IcebergTarget:
         self._table.refresh()
         replaced = 0
         for group in self._small_files(max_bytes):
-            tables = (self._read(each.file_path) for each in group)
+            tables = (self._read(file.file_path) for file in group)
             batches = (batch for table in tables for batch in table.to_batches())
             files = write_files(batches, self._layout)
             self._replace(group, files)
@@ -227,8 +227,8 @@ class IcebergTarget:
         groups = []
         for files in by_partition.values():
             group: list[DataFile] = []
-            for file in sorted(files, key=lambda each: each.file_size_in_bytes):
-                if sum(each.file_size_in_bytes for each in group) + file.file_size_in_bytes > max_bytes:
+            for file in sorted(files, key=lambda file: file.file_size_in_bytes):
+                if sum(member.file_size_in_bytes for member in group) + file.file_size_in_bytes > max_bytes:
                     groups.append(group)
                     group = []
                 group.append(file)
@@ -247,9 +247,9 @@ class IcebergTarget:
         with self._table.transaction() as change, change.update_snapshot().overwrite() as snapshot:
             for file in old:
                 snapshot.delete_data_file(file)
-            for each in new:
+            for written in new:
                 snapshot.append_data_file(
-                    parquet_file_to_data_file(self._table.io, change.table_metadata, self._uri(each))
+                    parquet_file_to_data_file(self._table.io, change.table_metadata, self._uri(written))
                 )
 
     def vacuum(self, retention_hours: int) -> int:

@@ -78,8 +78,8 @@ class Layout:
 
     @classmethod
     def from_json(cls, text: str) -> Layout:
-        found = json.loads(text)
-        return cls(**found | {name: tuple(found[name]) for name in ("columns", "partition_by")})
+        document = json.loads(text)
+        return cls(**document | {name: tuple(document[name]) for name in ("columns", "partition_by")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def source_schema(columns: Sequence[str]) -> StructType:
     from kcli.spark.source.readers import FIELDS, HEADERS
 
     fields = {field.name: field for field in (*FIELDS, HEADERS)}
-    wanted = ["timestamp" if name == DATE else name for name in columns]
-    return StructType([fields[name] for name in dict.fromkeys(wanted)])
+    names = ["timestamp" if name == DATE else name for name in columns]
+    return StructType([fields[name] for name in dict.fromkeys(names)])
 
 
 class FilesReader(DataSourceReader):
@@ -214,11 +214,11 @@ def report(files: Sequence[WrittenFile]) -> pa.RecordBatch:
     """Returns a row with the columns FILES for each file."""
     return pa.RecordBatch.from_pydict(
         {
-            "path": pa.array([each.path for each in files], pa.string()),
-            "rows": pa.array([each.rows for each in files], pa.int64()),
-            "bytes": pa.array([each.size_bytes for each in files], pa.int64()),
-            "partition": pa.array([json.dumps(each.partition) for each in files], pa.string()),
-            "stats": pa.array([json.dumps(each.stats) for each in files], pa.string()),
+            "path": pa.array([file.path for file in files], pa.string()),
+            "rows": pa.array([file.rows for file in files], pa.int64()),
+            "bytes": pa.array([file.size_bytes for file in files], pa.int64()),
+            "partition": pa.array([json.dumps(file.partition) for file in files], pa.string()),
+            "stats": pa.array([json.dumps(file.stats) for file in files], pa.string()),
         }
     )
 
@@ -360,10 +360,10 @@ def statistics(footer: pq.FileMetaData) -> FileStats:
     for group in range(footer.num_row_groups):
         for nth in range(footer.num_columns):
             column = footer.row_group(group).column(nth)
-            found, name = column.statistics, column.path_in_schema
-            if "." in name or found is None or not found.has_min_max or not isinstance(found.min, int):
+            figures, name = column.statistics, column.path_in_schema
+            if "." in name or figures is None or not figures.has_min_max or not isinstance(figures.min, int):
                 continue
-            least[name] = min(found.min, least.get(name, found.min))
-            greatest[name] = max(found.max, greatest.get(name, found.max))
-            nulls[name] = nulls.get(name, 0) + (found.null_count or 0)
+            least[name] = min(figures.min, least.get(name, figures.min))
+            greatest[name] = max(figures.max, greatest.get(name, figures.max))
+            nulls[name] = nulls.get(name, 0) + (figures.null_count or 0)
     return {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest, "nullCount": nulls}

@@ -61,7 +61,7 @@ def run_tables(spark: SparkSession, options: ExportOptions) -> Done:
     written = [WrittenFile.of(row) for row in run_batch(spark, options, "export", files.collect, progress)]
     target.commit(written, batch, overwrite=options.save_mode == "overwrite")
     upkeep.after_batch(last=True)
-    total = sum(each.rows for each in written)
+    total = sum(table.rows for table in written)
     return Done(total, False, counts.total(BAD_RECORDS), {"files": len(written)} | upkeep.details())
 
 

@@ -55,13 +55,13 @@ def _header(path: str, separator: str) -> list[str] | None:
 
 
 def check_columns(
-    wanted: Sequence[str | None], found: Sequence[str], what: str, *, fields: bool = False
+    expected: Sequence[str | None], columns: Sequence[str], what: str, *, fields: bool = False
 ) -> None:
     """Raises JobError for a column that an option names and that is missing.
 
     With `fields`, a name may also be that of a field in a JSON column, such as `column.field`. The field is not
     checked.
     """
-    for name in wanted:
-        if name is not None and (name.partition(".")[0] if fields else name) not in found:
-            raise JobError(f"there is no column {name}; the {what} have {', '.join(found)}")
+    for name in expected:
+        if name is not None and (name.partition(".")[0] if fields else name) not in columns:
+            raise JobError(f"there is no column {name}; the {what} have {', '.join(columns)}")

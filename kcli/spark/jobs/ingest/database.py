@@ -252,8 +252,8 @@ def read_rows(settings: SqlSettings, low: SqlValue, high: SqlValue) -> Iterator[
         where, bound = _range(connection, settings, low, high)
         order = f" ORDER BY {_column(connection, settings)}" if settings.column else ""
         statement = sqlalchemy.text(f"SELECT * FROM {_rows(connection, settings)}{where}{order}")
-        found = connection.execution_options(stream_results=True).execute(statement, bound)
-        for rows in found.mappings().partitions(ROWS_PER_BATCH):
+        result = connection.execution_options(stream_results=True).execute(statement, bound)
+        for rows in result.mappings().partitions(ROWS_PER_BATCH):
             values = [json.dumps(dict(row), default=as_json, ensure_ascii=False) for row in rows]
             yield pa.RecordBatch.from_arrays([pa.array(values, pa.string())], names=["value"])
 
@@ -325,13 +325,13 @@ def _nth(
     if rows >= ALL_ROWS:
         return None
     column = _column(connection, settings)
-    found = sqlalchemy.select(sqlalchemy.literal_column(column)).select_from(
+    query = sqlalchemy.select(sqlalchemy.literal_column(column)).select_from(
         sqlalchemy.text(_rows(connection, settings))
     )
     if where:
-        found = found.where(sqlalchemy.text(where.removeprefix(" WHERE ")))
-    found = found.order_by(sqlalchemy.text(column)).limit(1).offset(rows - 1)
-    return connection.execute(found, bound).scalar()
+        query = query.where(sqlalchemy.text(where.removeprefix(" WHERE ")))
+    query = query.order_by(sqlalchemy.text(column)).limit(1).offset(rows - 1)
+    return connection.execute(query, bound).scalar()
 
 
 def _clock(connection: Connection, greatest: SqlValue, delay_ms: int) -> str:

@@ -163,40 +163,40 @@ def files(path: str) -> list[str] | None:
     """
     if "://" in path:
         return None
-    found = sorted(glob.glob(path))
-    if not found:
+    paths = sorted(glob.glob(path))
+    if not paths:
         raise JobError(f"there is no file {path}")
     return [
-        each
-        for name in found
-        for each in (
+        place
+        for name in paths
+        for place in (
             sorted(glob.glob(os.path.join(name, "**"), recursive=True)) if os.path.isdir(name) else [name]
         )
-        if os.path.isfile(each) and not os.path.basename(each).startswith(("_", "."))
+        if os.path.isfile(place) and not os.path.basename(place).startswith(("_", "."))
     ]
 
 
 def plan(options: IngestOptions) -> list[str]:
     """Returns the plan of the job in lines."""
-    found: list[str] = []
+    steps: list[str] = []
     if options.format == JDBC:
         lines = [_jdbc_plan(options)]
     else:
         on_disk = files(options.source)
-        found = on_disk or []
+        steps = on_disk or []
         if on_disk is not None:
-            check_files(found, options.format)
-            names = file_columns(found, options.format, pairs(options.read_option, "--read-option"))
+            check_files(steps, options.format)
+            names = file_columns(steps, options.format, pairs(options.read_option, "--read-option"))
             if names is not None:
                 check_columns(options.named_columns, names, "files")
-        size = "" if on_disk is None else f" ({len(found)} files, {sum(map(os.path.getsize, found))} bytes)"
+        size = "" if on_disk is None else f" ({len(steps)} files, {sum(map(os.path.getsize, steps))} bytes)"
         what = f"{options.format} files of {options.path}{size}"
         lines = [f"ingest {what} to topic {options.topic} ({options.mode})"]
     lines.append(target_plan(writer_options(options, options.topic), options.topic)[0])
     if options.is_stream:
         what = "rows" if options.format == JDBC else "files"
         lines.append(f"checkpoint: {options.checkpoint} ({what} that it has are not written again)")
-    return [*lines, *found]
+    return [*lines, *steps]
 
 
 def _jdbc_plan(options: IngestOptions) -> str:

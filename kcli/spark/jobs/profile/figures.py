@@ -60,15 +60,15 @@ class TopicProfile:
 
     @property
     def records(self) -> int:
-        return sum(each.records for each in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def value_bytes(self) -> int:
-        return sum(each.value_bytes for each in self.partitions)
+        return sum(partition.value_bytes for partition in self.partitions)
 
     @property
     def missing_offsets(self) -> int:
-        return sum(each.missing_offsets for each in self.partitions)
+        return sum(partition.missing_offsets for partition in self.partitions)
 
     @property
     def records_per_second(self) -> float:
@@ -100,7 +100,7 @@ class TopicProfile:
         """The number of records in the largest partition, divided by the average of all partitions that have
         records.
         """
-        return max(each.records for each in self.partitions) * len(self.partitions) / self.records
+        return max(partition.records for partition in self.partitions) * len(self.partitions) / self.records
 
 
 def as_json(profile: TopicProfile) -> dict[str, RowValue]:
@@ -141,13 +141,13 @@ def table(profile: TopicProfile) -> list[str]:
         lines[-1] += f", the most frequent key {profile.key_skew:.1%} of the records"
     lines.append("  partition     records  first offset   last offset  missing         bytes")
     lines += [
-        f"  {each.partition:9}  {each.records:10}  {each.first_offset:12}  {each.last_offset:12}  "
-        f"{each.missing_offsets:7}  {each.value_bytes:12}"
-        for each in profile.partitions
+        f"  {partition.partition:9}  {partition.records:10}  {partition.first_offset:12}  {partition.last_offset:12}  "
+        f"{partition.missing_offsets:7}  {partition.value_bytes:12}"
+        for partition in profile.partitions
     ]
     if profile.top_keys:
         lines.append("  most frequent keys")
-        lines += [f"  {each.records:20}  {each.key}" for each in profile.top_keys]
+        lines += [f"  {key.records:20}  {key.key}" for key in profile.top_keys]
     return lines
 
 

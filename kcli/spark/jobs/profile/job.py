@@ -87,15 +87,15 @@ def plan(options: ProfileOptions) -> list[str]:
 
 def run(spark: SparkSession, options: ProfileOptions) -> Done:
     """Computes the profiles of the topics, and prints or writes them."""
-    found = run_batch(spark, options, "profile", lambda: profiles(spark, options))
+    result = run_batch(spark, options, "profile", lambda: profiles(spark, options))
     if options.html:
-        Path(options.html).write_text(page(found), encoding="utf-8")
+        Path(options.html).write_text(page(result), encoding="utf-8")
     if options.output != "text":
-        details = {"topics": [as_json(each) for each in found]}
-        return Done(sum(each.records for each in found), details=details)
-    for each in found:
-        print("\n".join(table(each)))
-    return Done(sum(each.records for each in found))
+        details = {"topics": [as_json(profile) for profile in result]}
+        return Done(sum(profile.records for profile in result), details=details)
+    for profile in result:
+        print("\n".join(table(profile)))
+    return Done(sum(profile.records for profile in result))
 
 
 def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]:
@@ -105,12 +105,12 @@ def profiles(spark: SparkSession, options: ProfileOptions) -> list[TopicProfile]
     def read(schema: str) -> DataFrame:
         return spark.read.format("kcli").options(**reading).schema(schema).load()
 
-    found = _partitions(read)
-    rates = _rates(read, found)
+    partitions = _partitions(read)
+    rates = _rates(read, partitions)
     keys = {} if options.no_keys else _keys(read, options.top)
     return [
         _profile(topic, rows, rates[topic], keys.get(topic, (None, ())))
-        for topic, rows in sorted(found.items())
+        for topic, rows in sorted(partitions.items())
     ]
 
 
@@ -123,17 +123,17 @@ def fixed_range(options: ProfileOptions) -> dict[str, str]:
     starts: dict[str, dict[str, int]] = {}
     ends: dict[str, dict[str, int]] = {}
     assigned: dict[str, list[int]] = {}
-    for each in ranges:
-        topic, partition = each.part.topic, each.part.partition
-        starts.setdefault(topic, {})[str(partition)] = each.start
-        ends.setdefault(topic, {})[str(partition)] = max(each.start, each.end)
+    for offset_range in ranges:
+        topic, partition = offset_range.part.topic, offset_range.part.partition
+        starts.setdefault(topic, {})[str(partition)] = offset_range.start
+        ends.setdefault(topic, {})[str(partition)] = max(offset_range.start, offset_range.end)
         assigned.setdefault(topic, []).append(partition)
     if not assigned:
         raise JobError(NO_TOPIC)
     moved = ("subscribe", "subscribePattern", "startingTimestamp", "endingTimestamp")
-    kept = {name: value for name, value in reading.items() if name not in moved}
-    kept.pop("startingOffsetsByTimestampStrategy", None)
-    return kept | {
+    moved_options = {name: value for name, value in reading.items() if name not in moved}
+    moved_options.pop("startingOffsetsByTimestampStrategy", None)
+    return moved_options | {
         "assign": json.dumps(assigned),
         "startingOffsets": json.dumps(starts),
         "endingOffsets": json.dumps(ends),
@@ -166,29 +166,29 @@ def _partitions(read: Read) -> dict[str, list[dict[str, int]]]:
         f.max(size).alias("largest_value"),
         *counts,
     )
-    found: dict[str, list[dict[str, int]]] = {}
+    ranges: dict[str, list[dict[str, int]]] = {}
     for row in rows.collect():
-        found.setdefault(row.topic, []).append(row.asDict())
-    return found
+        ranges.setdefault(row.topic, []).append(row.asDict())
+    return ranges
 
 
-def _rates(read: Read, found: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
+def _rates(read: Read, ranges: dict[str, list[dict[str, int]]]) -> dict[str, tuple[int, list[int]]]:
     """Returns the width of a time step and the number of records in each step, by topic."""
     from pyspark.sql import functions as f
 
     steps, firsts = {}, {}
-    for topic, rows in found.items():
+    for topic, rows in ranges.items():
         firsts[topic] = min(row["first_ms"] for row in rows)
         span = max(row["last_ms"] for row in rows) - firsts[topic] + 1
         steps[topic] = max(1, -(-span // TIME_STEPS))
     rates: dict[str, tuple[int, list[int]]] = {
         topic: (step, [0] * TIME_STEPS) for topic, step in steps.items()
     }
-    if not found:
+    if not ranges:
         return rates
     frame = read("topic string, timestamp timestamp")
-    pairs = [f.lit(each) for topic in found for each in (topic, firsts[topic])]
-    widths = [f.lit(each) for topic in found for each in (topic, steps[topic])]
+    pairs = [f.lit(value) for topic in ranges for value in (topic, firsts[topic])]
+    widths = [f.lit(value) for topic in ranges for value in (topic, steps[topic])]
     since = f.unix_millis("timestamp") - f.element_at(f.create_map(*pairs), f.col("topic"))
     step = f.floor(since / f.element_at(f.create_map(*widths), f.col("topic"))).cast("int")
     for row in frame.groupBy("topic", step.alias("step")).count().collect():
@@ -234,7 +234,7 @@ def _profile(
     partitions = [PartitionProfile(*(row[name] for name in fields)) for row in rows]
     return TopicProfile(
         topic=topic,
-        partitions=tuple(sorted(partitions, key=lambda each: each.partition)),
+        partitions=tuple(sorted(partitions, key=lambda partition: partition.partition)),
         key_bytes=total("key_bytes"),
         null_keys=total("null_keys"),
         null_values=total("null_values"),

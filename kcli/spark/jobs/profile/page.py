@@ -47,7 +47,7 @@ rect { fill: #2b6cb0 } rect:hover { fill: #dd6b20 }
 
 def page(profiles: Sequence[TopicProfile]) -> str:
     made = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    body = "".join(_topic(each) for each in profiles) or "<p>No records.</p>"
+    body = "".join(_topic(profile) for profile in profiles) or "<p>No records.</p>"
     topics = counted(len(profiles), "topic")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -76,15 +76,15 @@ def _topic(profile: TopicProfile) -> str:
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in figures.items())
     starts = [moment(profile.first_ms + nth * profile.step_ms) for nth in range(len(profile.rate))]
     sizes = [f"up to {_size(limit)}" for limit in SIZE_LIMITS] + [f"above {_size(SIZE_LIMITS[-1])}"]
-    partitions = [f"partition {each.partition}" for each in profile.partitions]
+    partitions = [f"partition {partition.partition}" for partition in profile.partitions]
     charts = [
         ("Records over time", starts, list(profile.rate)),
         ("Records by size of the value", sizes, list(profile.sizes)),
-        ("Records by partition", partitions, [each.records for each in profile.partitions]),
+        ("Records by partition", partitions, [partition.records for partition in profile.partitions]),
     ]
     if profile.top_keys:
-        keys = [each.key for each in profile.top_keys]
-        charts.append(("Most frequent keys", keys, [each.records for each in profile.top_keys]))
+        keys = [key.key for key in profile.top_keys]
+        charts.append(("Most frequent keys", keys, [key.records for key in profile.top_keys]))
     drawn = "".join(
         f"<div><h3>{escape(title)}</h3>{chart(names, counts)}</div>" for title, names, counts in charts
     )
@@ -138,14 +138,14 @@ def _partitions(profile: TopicProfile) -> str:
     heads = ("partition", "records", "first offset", "last offset", "missing", "value bytes")
     rows = [
         (
-            each.partition,
-            each.records,
-            each.first_offset,
-            each.last_offset,
-            each.missing_offsets,
-            each.value_bytes,
+            partition.partition,
+            partition.records,
+            partition.first_offset,
+            partition.last_offset,
+            partition.missing_offsets,
+            partition.value_bytes,
         )
-        for each in profile.partitions
+        for partition in profile.partitions
     ]
     return _table(heads, [[f"{cell:,}" for cell in row] for row in rows])
 
@@ -153,14 +153,12 @@ def _partitions(profile: TopicProfile) -> str:
 def _keys(profile: TopicProfile) -> str:
     if not profile.top_keys:
         return ""
-    rows = [
-        [each.key, f"{each.records:,}", f"{each.records / profile.records:.2%}"] for each in profile.top_keys
-    ]
+    rows = [[key.key, f"{key.records:,}", f"{key.records / profile.records:.2%}"] for key in profile.top_keys]
     return _table(("key", "records", "share"), rows)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    head = "".join(f"<th>{escape(title)}</th>" for title in heads)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide" tabindex="0">{table}</div>'

@@ -152,9 +152,9 @@ def send_dead_letters(
         connected: tuple[Producer, Router] | None = None
         for arrays in batches:
             rows = dict(zip(names, arrays, strict=True))
-            wanted = rows[ERROR_HEADER].is_valid()
-            if wanted.true_count:
-                letters = dead_letters({name: array.filter(wanted) for name, array in rows.items()})
+            is_failed = rows[ERROR_HEADER].is_valid()
+            if is_failed.true_count:
+                letters = dead_letters({name: array.filter(is_failed) for name, array in rows.items()})
                 if connected is None:
                     connected = Producer(cluster, options), Router(cluster, options.topic)
                 producer, router = connected

@@ -38,12 +38,15 @@ def unique_names(names: Sequence[str], taken: Iterable[str] = ()) -> list[str]:
     """
     plain = [_LONE_SURROGATE.sub(REPLACEMENT, name) or EMPTY for name in names]
     used = {folded(name) for name in taken}
-    found: list[str | None] = []
+    unique_list: list[str | None] = []
     for name in plain:  # names that stay take precedence over names with a number
         key = folded(name)
-        found.append(None if key in used else name)
+        unique_list.append(None if key in used else name)
         used.add(key)
-    return [_numbered(name, used) if kept is None else kept for name, kept in zip(plain, found, strict=True)]
+    return [
+        _numbered(name, used) if unique is None else unique
+        for name, unique in zip(plain, unique_list, strict=True)
+    ]
 
 
 def _numbered(name: str, used: set[str]) -> str:
@@ -102,7 +105,7 @@ def quoted(name: str) -> str:
 
 def printable(text: str) -> str:
     """Returns a text in which control characters are escaped, so that it is one line on a terminal."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def column_list(type_: StructType) -> str:

@@ -30,7 +30,7 @@ def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str
     import pyarrow as pa
 
     if isinstance(schema, list):
-        kinds = [each for each in schema if each != "null"]
+        kinds = [branch for branch in schema if branch != "null"]
         if len(kinds) != 1:
             raise JobError("an Avro union of several types has no column type; only null and one type")
         return _avro_type(kinds[0], named, path)
@@ -50,7 +50,7 @@ def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str
                 named[f"{schema['namespace']}.{name}"] = schema
             inner = (*path, name, f"{schema.get('namespace', '')}.{name}")
             return pa.struct(
-                [(each["name"], _avro_type(each["type"], named, inner)) for each in schema["fields"]]
+                [(field["name"], _avro_type(field["type"], named, inner)) for field in schema["fields"]]
             )
         case "array":
             return pa.list_(_avro_type(schema["items"], named, path))

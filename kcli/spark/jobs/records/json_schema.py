@@ -77,10 +77,10 @@ class _Field:
 
     def objects(self) -> Iterator[_Field]:
         """Yields this field and the items of its arrays: the places that can have fields."""
-        found: _Field | None = self
-        while found is not None:
-            yield found
-            found = found.items
+        place: _Field | None = self
+        while place is not None:
+            yield place
+            place = place.items
 
 
 def inferred(values: Iterable[bytes]) -> StructType:
@@ -88,9 +88,9 @@ def inferred(values: Iterable[bytes]) -> StructType:
     whole = _Field()
     counted = 0
     for value in values:
-        found = _parsed(value)
-        if isinstance(found, dict):
-            counted += _add(whole, found, 0)
+        root = _parsed(value)
+        if isinstance(root, dict):
+            counted += _add(whole, root, 0)
         if counted > MAX_COUNTED:
             counted = _forget_rare(whole)
     _forget_rare(whole)
@@ -102,12 +102,12 @@ def inferred(values: Iterable[bytes]) -> StructType:
 def _parsed(value: bytes) -> JsonValue:
     """Parses a JSON text. Returns None for a text that is not JSON or that Spark's parser refuses."""
     try:
-        found: JsonValue = json.loads(
+        document: JsonValue = json.loads(
             value.decode(), parse_int=_integer, parse_float=_float, parse_constant=_refused
         )
     except (ValueError, RecursionError):
         return None
-    return found
+    return document
 
 
 def _integer(text: str) -> _Integer:
@@ -136,13 +136,13 @@ def _add(seen: _Field, value: JsonValue, depth: int) -> int:
         seen.digits = max(seen.digits, value.digits)
     elif isinstance(value, dict) and kind == "object":
         before = len(seen.fields)
-        for name, each in value.items():
-            new += _add(seen.fields.setdefault(name, _Field()), each, depth + 1)
+        for name, member in value.items():
+            new += _add(seen.fields.setdefault(name, _Field()), member, depth + 1)
         new += len(seen.fields) - before
     elif isinstance(value, list) and kind == "array":
         seen.items = seen.items or _Field()
-        for each in value:
-            new += _add(seen.items, each, depth + 1)
+        for element in value:
+            new += _add(seen.items, element, depth + 1)
     return new
 
 
@@ -169,25 +169,25 @@ def _forget_rare(whole: _Field) -> int:
 
     A name inside another name is kept only if the other name is kept.
     """
-    kept: set[_Field] = set()
-    waiting = [(-each.count, 0, name, id(each), each) for name, each in whole.fields.items()]
+    survivors: set[_Field] = set()
+    waiting = [(-child.count, 0, name, id(child), child) for name, child in whole.fields.items()]
     heapq.heapify(waiting)
-    while waiting and len(kept) < MAX_COLUMNS:
-        rank, depth, _, _, found = heapq.heappop(waiting)
-        kept.add(found)
-        for place in found.objects():
-            for name, each in place.fields.items():
+    while waiting and len(survivors) < MAX_COLUMNS:
+        rank, depth, _, _, leaf = heapq.heappop(waiting)
+        survivors.add(leaf)
+        for place in leaf.objects():
+            for name, child in place.fields.items():
                 # An array may have more items than there are records. So no name comes before the name around it.
-                heapq.heappush(waiting, (max(rank, -each.count), depth + 1, name, id(each), each))
-    _keep(whole, kept)
-    return len(kept)
+                heapq.heappush(waiting, (max(rank, -child.count), depth + 1, name, id(child), child))
+    _keep(whole, survivors)
+    return len(survivors)
 
 
-def _keep(seen: _Field, kept: set[_Field]) -> None:
+def _keep(seen: _Field, survivors: set[_Field]) -> None:
     for place in seen.objects():
-        place.fields = {name: each for name, each in place.fields.items() if each in kept}
-        for each in place.fields.values():
-            _keep(each, kept)
+        place.fields = {name: child for name, child in place.fields.items() if child in survivors}
+        for child in place.fields.values():
+            _keep(child, survivors)
 
 
 def _struct(fields: Mapping[str, _Field]) -> StructType:
@@ -198,7 +198,7 @@ def _struct(fields: Mapping[str, _Field]) -> StructType:
     from pyspark.sql.types import StructField, StructType
 
     ordered = sorted(fields.items(), key=lambda item: (folded(item[0]), -item[1].count, item[0]))
-    return StructType([StructField(name, _type(each)) for name, each in ordered])
+    return StructType([StructField(name, _type(child)) for name, child in ordered])
 
 
 def _type(seen: _Field) -> DataType:

@@ -51,10 +51,10 @@ def sample(reading: Mapping[str, str]) -> Iterator[bytes]:
     from kcli.spark.source.arrow import record_batches
     from kcli.spark.source.readers import fetched
 
-    wanted = {name: value for name, value in reading.items() if name not in _POSITIONS}
+    settings = {name: value for name, value in reading.items() if name not in _POSITIONS}
     # The records may be deleted while they are read, and the sample needs no particular records.
-    wanted |= {"failOnDataLoss": "false", "kafka.max.partition.fetch.bytes": str(SAMPLE_FETCH_BYTES)}
-    options = source_options(wanted, streaming=False)
+    settings |= {"failOnDataLoss": "false", "kafka.max.partition.fetch.bytes": str(SAMPLE_FETCH_BYTES)}
+    options = source_options(settings, streaming=False)
     with opened_topics(options) as topics:
         parts = subscribed(topics, options.subscription)
         starts = resolve(topics, parts, options.start, latest_if_no_offset=True, name="startingOffsets")

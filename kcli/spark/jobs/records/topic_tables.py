@@ -148,12 +148,12 @@ def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
 
     try:
         with open(options.tables, encoding="utf-8") as file:
-            found = yaml.safe_load(file) or {}
+            document = yaml.safe_load(file) or {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise JobError(f"--tables {options.tables}: {error}") from None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if not isinstance(document, dict) or not all(isinstance(table, dict) for table in document.values()):
         raise JobError(f"--tables {options.tables}: expected tables by name, each with {', '.join(DECLARED)}")
-    return {name: _declared(str(name), entry, options) for name, entry in found.items()}
+    return {name: _declared(str(name), entry, options) for name, entry in document.items()}
 
 
 def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> TopicTable:

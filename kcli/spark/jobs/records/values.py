@@ -201,8 +201,8 @@ def record_codec(schema: bytes, message: str | None) -> RecordCodec:
     """Returns the codec for the content of a schema file. With `message`, the file is a Protobuf schema. Without it,
     the file is an Avro schema."""
     if message is not None:
-        found = message_class(schema, message)
-        return RecordCodec(protobuf_columns(found.DESCRIPTOR), protobuf_codec(found))
+        message_type = message_class(schema, message)
+        return RecordCodec(protobuf_columns(message_type.DESCRIPTOR), protobuf_codec(message_type))
     declared = avro_schema(schema)
     codec = avro_codec(declared)
     return RecordCodec(avro_columns(declared), codec)

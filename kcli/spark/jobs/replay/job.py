@@ -78,10 +78,10 @@ def target_options(options: ReplayOptions) -> dict[str, str]:
     """Returns the options of the sink that writes to the target topic."""
     if options.target_bootstrap_server is None:
         return writer_options(options, options.target_topic)
-    found = cluster_options(
+    settings = cluster_options(
         options.target_bootstrap_server, options.target_command_config, "--target-command-config"
     )
-    return found | sink_settings(options, options.target_topic)
+    return settings | sink_settings(options, options.target_topic)
 
 
 def plan(options: ReplayOptions) -> list[str]:
@@ -103,11 +103,11 @@ def _target(options: ReplayOptions, *, create: bool) -> str:
 
     Raises JobError if --keep-partitions is impossible.
     """
-    wanted = partition_count(_reading(options), options.topic)
-    line, count = copied_target(target_options(options), options.target_topic, wanted, create=create)
-    if options.keep_partitions and count < wanted:
+    partitions = partition_count(_reading(options), options.topic)
+    line, count = copied_target(target_options(options), options.target_topic, partitions, create=create)
+    if options.keep_partitions and count < partitions:
         raise JobError(
-            f"--keep-partitions: {options.topic} has {wanted} partitions, and {options.target_topic} only {count}"
+            f"--keep-partitions: {options.topic} has {partitions} partitions, and {options.target_topic} only {count}"
         )
     return line
 

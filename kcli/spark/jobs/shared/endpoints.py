@@ -46,15 +46,17 @@ def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]
     `path` is a properties file, and `name` is the command-line option that selects this file. Variables of
     configuration providers are replaced.
     """
-    found = {}
+    settings = {}
     if path is not None:
         try:
             properties = load(path)
             resolve(properties)
         except (OSError, ValueError) as error:
             raise JobError(f"{name} {path}: {error}") from None
-        found = {f"kafka.{key}": value for key, value in properties.items() if not key.startswith(PROVIDERS)}
-    return found | {"kafka.bootstrap.servers": servers}
+        settings = {
+            f"kafka.{key}": value for key, value in properties.items() if not key.startswith(PROVIDERS)
+        }
+    return settings | {"kafka.bootstrap.servers": servers}
 
 
 def reader_options(
@@ -64,7 +66,7 @@ def reader_options(
     pattern = None
     if topic is None and isinstance(options, SubscriptionOptions):
         topic, pattern = options.topic, options.topic_pattern
-    wanted = {
+    settings = {
         "subscribe": topic,
         "subscribePattern": pattern,
         "startingOffsets": None if options.starting_timestamp else options.starting_offsets,
@@ -78,7 +80,7 @@ def reader_options(
         "failOnDataLoss": "false" if options.ignore_data_loss else None,
         "includeHeaders": "true" if include_headers else None,
     }
-    return client_options(options) | {name: value for name, value in wanted.items() if value is not None}
+    return client_options(options) | {name: value for name, value in settings.items() if value is not None}
 
 
 def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
@@ -88,10 +90,10 @@ def writer_options(options: SinkOptions, topic: str | None) -> dict[str, str]:
 
 def sink_settings(options: SinkOptions, topic: str | None) -> dict[str, str]:
     """Returns the options of the sink, except the options of the cluster."""
-    found = {"kafka.compression.type": options.compression_type}
+    settings = {"kafka.compression.type": options.compression_type}
     if options.at_least_once:
-        found["kcli.transactional"] = "false"
-    return found if topic is None else found | {"topic": topic}
+        settings["kcli.transactional"] = "false"
+    return settings if topic is None else settings | {"topic": topic}
 
 
 def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | LogDirectories]:
@@ -108,9 +110,9 @@ def opened_topics(options: SourceOptions) -> AbstractContextManager[Cluster | Lo
 
 def planned(reading: dict[str, str], mode: str = "batch") -> list[OffsetRange]:
     """Returns the offset ranges that the job would read now."""
-    wanted = source_options(reading, streaming=mode != "batch")
-    with opened_topics(wanted) as topics:
-        return batch_ranges(topics, wanted)
+    source = source_options(reading, streaming=mode != "batch")
+    with opened_topics(source) as topics:
+        return batch_ranges(topics, source)
 
 
 def planned_offsets(reading: dict[str, str]) -> int:

@@ -14,8 +14,8 @@ class JobError(KcliError):
 def require(module: str, package: str) -> None:
     """Checks that an optional library is installed. Raises JobError if it is missing."""
     try:
-        found = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:  # raised if the parent package is missing
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         raise JobError(f"{module} is not installed: pip install '{package}'")

@@ -164,6 +164,6 @@ class Job(Generic[T]):
 def load_job(name: str) -> Job[JobOptions]:
     """Returns the built-in job `name`."""
     module = f"kcli.spark.jobs.{name}.job"
-    found = importlib.import_module(module).JOB
-    assert isinstance(found, Job), f"{module}.JOB is not a Job"
-    return found
+    job = importlib.import_module(module).JOB
+    assert isinstance(job, Job), f"{module}.JOB is not a Job"
+    return job

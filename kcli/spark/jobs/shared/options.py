@@ -203,13 +203,13 @@ def positive(text: str | None, name: str) -> None:
 
 def pairs(words: Sequence[str], name: str) -> dict[str, str]:
     """Parses arguments of the form `key=value`. Raises JobError for an invalid argument."""
-    found = {}
+    table = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise JobError(f"{name} {word}: expected KEY=VALUE")
-        found[key] = value
-    return found
+        table[key] = value
+    return table
 
 
 def names(text: str | None) -> list[str]:

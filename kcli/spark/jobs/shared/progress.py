@@ -85,12 +85,14 @@ def lag(progress: StreamingQueryProgress) -> int | None:
 def _offsets(offsets: str | OffsetJson | None) -> OffsetJson | None:
     """Parses offsets of the form `{"topic": {"0": 23}}`. Returns None for another form."""
     try:
-        found = json.loads(offsets) if isinstance(offsets, str) else offsets
+        document = json.loads(offsets) if isinstance(offsets, str) else offsets
     except ValueError:
         return None
-    if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
+    if not isinstance(document, dict) or not all(
+        isinstance(partitions, dict) for partitions in document.values()
+    ):
         return None
-    return found
+    return document
 
 
 class BatchProgress:
@@ -109,11 +111,14 @@ class BatchProgress:
     def text(self, silence: str | None = None) -> str:
         """Returns the text of the progress line. If no broker answers, `silence` says so, and the lag is unknown."""
         stages = self._spark.sparkContext._jsc.sc().statusStore().activeStages()
-        each = [stages.apply(nth) for nth in range(stages.size())]
-        if not each:  # Spark is planning the query, or is committing its result
+        parts = [stages.apply(nth) for nth in range(stages.size())]
+        if not parts:  # Spark is planning the query, or is committing its result
             return f"no task under way{'' if silence is None else f': {silence}'}"
-        done, total = sum(stage.numCompleteTasks() for stage in each), sum(stage.numTasks() for stage in each)
-        rows, now = sum(stage.inputRecords() for stage in each), time.monotonic()
+        done, total = (
+            sum(stage.numCompleteTasks() for stage in parts),
+            sum(stage.numTasks() for stage in parts),
+        )
+        rows, now = sum(stage.inputRecords() for stage in parts), time.monotonic()
         if self._by_task and self._offsets is not None:
             rows = self._offsets * done // total
         # The difference can be negative, because Spark counts the rows of each stage from 0.

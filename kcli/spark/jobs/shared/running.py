@@ -76,12 +76,14 @@ class Stop:
     @contextmanager
     def listening(self) -> Iterator[Stop]:
         """Handles SIGTERM and SIGINT until the end of the block."""
-        before = {each: signal.signal(each, self._on_signal) for each in (signal.SIGTERM, signal.SIGINT)}
+        before = {
+            number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)
+        }
         try:
             yield self
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def run_job(
@@ -174,13 +176,13 @@ class Counts:
 
     def total(self, metric: str) -> int:
         """Returns the value of a metric after a batch has run. If Spark read no rows (LIMIT 0), the value is 0."""
-        wanted = [seen for seen, metrics in self._seen if metric in metrics]
+        counts = [seen for seen, metrics in self._seen if metric in metrics]
         deadline = time.monotonic() + REPORT_SECONDS
         # If Spark read no rows, Observation.get never returns. Only the private Java object of an observation shows
         # whether there is a result.
-        while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in wanted):
+        while time.monotonic() < deadline and not all(seen._jo.future().isCompleted() for seen in counts):
             time.sleep(0.05)
-        return sum(int(seen.get[metric] or 0) for seen in wanted if seen._jo.future().isCompleted())
+        return sum(int(seen.get[metric] or 0) for seen in counts if seen._jo.future().isCompleted())
 
 
 def watched_brokers(options: JobOptions) -> BrokerWatch:
@@ -278,23 +280,23 @@ def run_stream(writer: DataStreamWriter, options: ModeOptions, name: str = "stre
 
 def _add_reports(query: StreamingQuery, rows: dict[int, int], bad: dict[int, int]) -> None:
     """Adds progress reports to a map by batch id, because the same report may be read several times."""
-    for each in query.recentProgress:
+    for progress in query.recentProgress:
         # A micro-batch without input may still close windows, and then its report has observations. If the stream only
         # waited, the report has none.
-        if each.numInputRows > 0 or each.observedMetrics:
-            read = _observed(each, ROWS, each.numInputRows)
-            rows[each.batchId] = _observed(each, WRITTEN, read)
-            bad[each.batchId] = _observed(each, BAD_RECORDS, 0)
+        if progress.numInputRows > 0 or progress.observedMetrics:
+            read = _observed(progress, ROWS, progress.numInputRows)
+            rows[progress.batchId] = _observed(progress, WRITTEN, read)
+            bad[progress.batchId] = _observed(progress, BAD_RECORDS, 0)
 
 
 def _observed(report: StreamingQueryProgress, metric: str, default: int) -> int:
     """Returns the sum of a metric over the observations of kcli, or `default` if the report has none."""
-    found = [
+    numbers = [
         int(row[metric] or 0)  # the sum of no rows is null
         for name, row in report.observedMetrics.items()
         if name.startswith(OBSERVED) and metric in row.asDict()
     ]
-    return sum(found) if found else default
+    return sum(numbers) if numbers else default
 
 
 def _finish(query: StreamingQuery) -> None:

@@ -172,14 +172,14 @@ def said(error: Exception, log: str | None = None) -> str:
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
-    found = reason(error)
+    text = reason(error)
     if isinstance(error, PySparkException) and error.getCondition() == "JAVA_GATEWAY_EXITED":
-        return f"Spark did not start: {ended(log) or found}"
+        return f"Spark did not start: {ended(log) or text}"
     if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
         return f"Spark's virtual machine has ended{_after(ended(log))}"
-    if "stopped SparkContext" in found:
+    if "stopped SparkContext" in text:
         return f"Spark has stopped{_after(ended(log))}"
-    return found
+    return text
 
 
 def _after(text: str | None) -> str:
@@ -191,5 +191,5 @@ def ended(log: str | None) -> str | None:
     if log is None or not os.path.exists(log):
         return None
     lines = Path(log).read_text(encoding="utf-8", errors="replace").splitlines()
-    found = [match["said"] for match in map(_ENDED.match, lines) if match]
-    return found[-1] if found else None
+    reasons = [match["said"] for match in map(_ENDED.match, lines) if match]
+    return reasons[-1] if reasons else None

@@ -91,9 +91,9 @@ def _check(options: SqlOptions) -> SqlOptions:
     if options.is_stream:
         refuse_idle(options, ["max-rows"], "--mode batch")
     check_query_options(options, None)
-    for each in map(statement, _given(options)):
-        if each.target is not None:
-            check_target(each.target)
+    for parsed in map(statement, _given(options)):
+        if parsed.target is not None:
+            check_target(parsed.target)
     return options
 
 
@@ -103,14 +103,14 @@ def plan(options: SqlOptions) -> list[str]:
         topics = [name for name in cluster.topic_names() if not name.startswith("__")]
     lines = [f"sql over {len(topics)} topics of {options.bootstrap_server} ({options.mode})"]
     lines += table_plan(options, _given(options))
-    for found in map(statement, _given(options)):
-        what = "show the rows of" if found.target is None else f"write to topic {found.target} the rows of"
-        lines.append(f"{what}: {' '.join(split_blanks(found.query))}")
+    for parsed in map(statement, _given(options)):
+        what = "show the rows of" if parsed.target is None else f"write to topic {parsed.target} the rows of"
+        lines.append(f"{what}: {' '.join(split_blanks(parsed.query))}")
     return lines if not options.is_shell else [*lines, "a shell reads statements from stdin"]
 
 
 def _given(options: SqlOptions) -> list[str]:
-    return [each for text in options.execute for each in statements(text)]
+    return [query for text in options.execute for query in statements(text)]
 
 
 def run(spark: SparkSession, options: SqlOptions) -> Done:
@@ -142,30 +142,32 @@ class StatementRunner:
             self._tables.drop()
 
     def _execute(self, text: str, place: int) -> Done:
-        found = statement(text)
+        parsed = statement(text)
         options = self._options
         if options.checkpoint is not None:
             options = replace(options, checkpoint=os.path.join(options.checkpoint, str(place)))
         queries = Queries(self._spark, options, self._tables)
-        rows = queries.frame(found.query)
-        if found.target is not None:
-            return queries.insert(rows, found.target, "sql")
+        rows = queries.frame(parsed.query)
+        if parsed.target is not None:
+            return queries.insert(rows, parsed.target, "sql")
         if not rows.isStreaming:
             return self._show(rows)
         shown = [0]
 
-        def each(batch: DataFrame, _: int) -> None:
-            if found := batch.collect():
-                shown[0] += self._print(found, batch.columns)
+        def show_batch(batch: DataFrame, _: int) -> None:
+            if first_rows := batch.collect():
+                shown[0] += self._print(first_rows, batch.columns)
 
-        done = run_stream(rows.writeStream.foreachBatch(each).outputMode(options.output_mode), options, "sql")
+        done = run_stream(
+            rows.writeStream.foreachBatch(show_batch).outputMode(options.output_mode), options, "sql"
+        )
         return Done(shown[0], done.stopped, done.bad_records)
 
     def _show(self, rows: DataFrame) -> Done:
         limit = self._options.max_rows
-        found = run_batch(self._spark, self._options, "sql", rows.limit(limit + 1).collect)
-        count = self._print(found[:limit], rows.columns)
-        if len(found) > limit:
+        result = run_batch(self._spark, self._options, "sql", rows.limit(limit + 1).collect)
+        count = self._print(result[:limit], rows.columns)
+        if len(result) > limit:
             print(f"sql: there are more than {limit} rows (--max-rows)", file=sys.stderr)
         return Done(count, bad_records=self._tables.counts.total(BAD_RECORDS))
 
@@ -222,7 +224,7 @@ def read_statements() -> Iterator[str]:
         if trim(waiting).lower() in ("quit", "exit"):
             return
         *whole, rest = split(waiting)
-        yield from (each for each in map(without_comments, whole) if each)
+        yield from (query for query in map(without_comments, whole) if query)
         if waiting.endswith(";") and not rest:
             return
         waiting = rest

@@ -54,33 +54,33 @@ class Statement:
 def statement(text: str) -> Statement:
     """Parses a statement: a query, or `INSERT INTO topic` and a query."""
     text = trim(text)
-    found = INSERT.match(text)
-    if found is None:
+    match = INSERT.match(text)
+    if match is None:
         return Statement(text)
-    return Statement(text[found.end() :], found[1].strip("`"))
+    return Statement(text[match.end() :], match[1].strip("`"))
 
 
 def split(text: str) -> Iterator[str]:
     """Yields the statements of a text. A `;` ends a statement, unless it is in quotes or a comment."""
     begin = 0
-    for found in re.finditer(
+    for match in re.finditer(
         r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;", text, re.S
     ):
-        if found[0] == ";":
-            yield text[begin : found.start()]
-            begin = found.end()
+        if match[0] == ";":
+            yield text[begin : match.start()]
+            begin = match.end()
     yield text[begin:]
 
 
 def without_comments(text: str) -> str:
     """Returns the text without comments. The result is empty if the text has only comments."""
     keep = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`"
-    return trim(re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda found: found[1] or " ", text, flags=re.S))
+    return trim(re.sub(rf"({keep})|--[^\n]*|/\*.*?\*/", lambda match: match[1] or " ", text, flags=re.S))
 
 
 def statements(text: str) -> list[str]:
     """Returns the statements of a text, without comments."""
-    return [each for each in map(without_comments, split(text)) if each]
+    return [query for query in map(without_comments, split(text)) if query]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,8 +127,8 @@ def table_plan(options: QueryOptions, queries: Sequence[str]) -> list[str]:
             continue
         lines.append(f"table {name}: topic {table.topic}, values {table.values.format}")
         if options.dry_run and is_inferred(table.values):
-            found = inferred_columns(reader_options(options, topic=table.topic))
-            lines[-1] += f", columns {column_list(renamed(found, TABLE_COLUMNS))}"
+            columns = inferred_columns(reader_options(options, topic=table.topic))
+            lines[-1] += f", columns {column_list(renamed(columns, TABLE_COLUMNS))}"
     return lines
 
 
@@ -162,12 +162,12 @@ class Queries:
     def insert(self, rows: DataFrame, topic: str, name: str) -> Done:
         """Writes the rows of a query to a topic."""
         counts = Counts(streaming=rows.isStreaming)
-        found = counts.rows(records(rows, output_spec(self._options)), WRITTEN)
+        counted = counts.rows(records(rows, output_spec(self._options)), WRITTEN)
         writing = writer_options(self._options, topic)
-        if found.isStreaming:
-            stream = found.writeStream.format("kcli").options(**writing)
+        if counted.isStreaming:
+            stream = counted.writeStream.format("kcli").options(**writing)
             return run_stream(stream.outputMode(self._options.output_mode), self._options, name)
-        writer = found.write.format("kcli").options(**writing).mode("append")
+        writer = counted.write.format("kcli").options(**writing).mode("append")
         run_batch(self._spark, self._options, name, writer.save)
         return Done(counts.total(WRITTEN), bad_records=self._tables.counts.total(BAD_RECORDS))
 

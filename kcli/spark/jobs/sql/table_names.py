@@ -30,11 +30,11 @@ def table_names(query: str) -> list[str]:
     """Returns the names of the tables in a query, in their order, each once."""
     tokens = list(_tokens(query))
     defined = set(_defined(tokens))
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name in _read(tokens):
         if name.lower() not in defined:
-            found[name] = None
-    return list(found)
+            names[name] = None
+    return list(names)
 
 
 def _tokens(query: str) -> Iterator[tuple[str, bool]]:
