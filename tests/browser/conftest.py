@@ -60,12 +60,12 @@ def driver() -> Iterator[Driver]:
 
     with sync_playwright() as playwright:
         # A container has no user namespaces for Chromium's sandbox. The pages are our own.
-        found = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        chromium_browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
         loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
-        yield Driver(found, loop)
+        yield Driver(chromium_browser, loop)
         asyncio._set_running_loop(loop)
-        found.close()
+        chromium_browser.close()
 
 
 @pytest.fixture
@@ -80,15 +80,15 @@ def browser(driver: Driver) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Two brokers with topics, and the consoles for them."""
-    with large_site(tmp_path_factory.mktemp("nodes")) as found:
-        yield found
+    with large_site(tmp_path_factory.mktemp("nodes")) as large:
+        yield large
 
 
 @pytest.fixture
 def context(browser: Browser, kafka: Site, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
     """A browser without cookies. The test fails if a script reports an error, if a page loads anything from elsewhere,
     or if a step is missing that the test declares with the marker `walks`."""
-    found = browser.new_context(
+    browser_context = browser.new_context(
         viewport=WIDE,
         base_url=kafka.address,
         color_scheme="light",
@@ -96,17 +96,17 @@ def context(browser: Browser, kafka: Site, request: pytest.FixtureRequest) -> It
     )
     walk = Walk()
     problems: list[str] = []
-    found.expose_function("pressed", walk.pressed)
-    found.expose_function("judged", walk.judged)
-    found.add_init_script(LISTENER)
-    found.on("page", lambda page: _watch(page, walk, problems))
-    found.set_default_timeout(PATIENCE_MS)
-    yield found
+    browser_context.expose_function("pressed", walk.pressed)
+    browser_context.expose_function("judged", walk.judged)
+    browser_context.add_init_script(LISTENER)
+    browser_context.on("page", lambda page: _watch(page, walk, problems))
+    browser_context.set_default_timeout(PATIENCE_MS)
+    yield browser_context
     has_failed = request.node.stash.get(FAILED, False)
-    for page in found.pages if has_failed else ():
+    for page in browser_context.pages if has_failed else ():
         # pytest shows this after a failure.
         print(page.url, page.locator("body").inner_text(timeout=1000), sep="\n")
-    found.close()
+    browser_context.close()
     assert not problems, problems
     steps = [step for mark in request.node.iter_markers("walks") for step in mark.args]
     if not has_failed:

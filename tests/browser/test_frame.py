@@ -110,7 +110,7 @@ def test_the_texts_of_a_graph_have_the_size_of_the_style_and_differ(page: Page) 
         values = page.locator("svg.graph text[text-anchor=end]").all_text_contents()
         assert values[:5] == ["0", "1,000", "2,000", "3,000", "4,000"]
         times = page.locator("svg.graph text:not([text-anchor=end])").all_text_contents()
-        assert times and all(re.fullmatch(r"\d\d:\d\d", each) for each in times), "round minutes"
+        assert times and all(re.fullmatch(r"\d\d:\d\d", text) for text in times), "round minutes"
         assert page.locator("svg.graph path.line").count() == 2, "nine minutes without a sample are a gap"
 
 

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 def commit(kafka: Site, group: str, topic: str, *offsets: int) -> None:
-    found = {
-        TopicPartition(topic, number): CommittedOffset(offset=each) for number, each in enumerate(offsets)
+    commits = {
+        TopicPartition(topic, number): CommittedOffset(offset=offset) for number, offset in enumerate(offsets)
     }
-    errors = kafka.run(kafka.client.alter_group_offsets(group, found))
+    errors = kafka.run(kafka.client.alter_group_offsets(group, commits))
     assert not any(errors.values())
 
 
 def committed(kafka: Site, group: str) -> dict[int, int]:
-    found = kafka.run(kafka.client.list_group_offsets(group))
-    return {partition.partition: each.offset for partition, each in found.items()}
+    offsets = kafka.run(kafka.client.list_group_offsets(group))
+    return {partition.partition: offset.offset for partition, offset in offsets.items()}
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_group_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, gr
     dialog.get_by_label(f"Type {group} to confirm").fill(group)
     act.click()
     page.get_by_role("heading", name="Groups").wait_for()
-    assert group not in {each.group_id for each in kafka.run(kafka.client.list_groups())}
+    assert group not in {listing.group_id for listing in kafka.run(kafka.client.list_groups())}
 
 
 @walks("POST /groups/*/delete-offsets", "button Delete offsets", "dialog Delete offsets of *")

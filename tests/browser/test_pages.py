@@ -116,10 +116,10 @@ def test_names_in_the_address_are_only_texts(page: Page) -> None:
 
 @pytest.fixture
 def own_site(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path) as found:
-        found.topic("t")
-        found.send("t", *(record(n) for n in range(3)))
-        yield found
+    with site(tmp_path) as started:
+        started.topic("t")
+        started.send("t", *(record(n) for n in range(3)))
+        yield started
 
 
 def test_a_broker_that_dies_is_reported_and_its_return_is_noticed(browser: Browser, own_site: Site) -> None:

@@ -122,38 +122,38 @@ def test_a_quota_is_set_and_ended(page: Page) -> None:
 async def coordinator_port(kafka: Site, transactional_id: str) -> int:
     """The port of the coordinator. Asking for it creates the internal topic."""
     client = await connect(kafka.port)
-    asked = FindCoordinatorRequest(key_type=1, coordinator_keys=(transactional_id,))
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=(transactional_id,))
     try:
         for _ in range(1000):
-            found = (await client.call(asked, ApiKey.FIND_COORDINATOR, 4)).coordinators[0]
-            if not found.error_code:
-                return found.port
+            coordinator = (await client.call(request, ApiKey.FIND_COORDINATOR, 4)).coordinators[0]
+            if not coordinator.error_code:
+                return coordinator.port
             await asyncio.sleep(0.01)
-        raise AssertionError(found.error_code)
+        raise AssertionError(coordinator.error_code)
     finally:
         client.close()
 
 
 async def _producer(client: Client, transactional_id: str) -> InitProducerIdResponse:
     """A new producer id, after the coordinator has loaded its partition."""
-    wanted = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=600_000)
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=600_000)
     for _ in range(1000):
-        found = await client.call(wanted, ApiKey.INIT_PRODUCER_ID, 4)
-        if not found.error_code:
-            return found
+        response = await client.call(request, ApiKey.INIT_PRODUCER_ID, 4)
+        if not response.error_code:
+            return response
         await asyncio.sleep(0.01)
-    raise AssertionError(found.error_code)
+    raise AssertionError(response.error_code)
 
 
 async def _begin(kafka: Site, transactional_id: str) -> None:
     """Begins a transaction that writes nothing, and leaves it open."""
     client = await connect(await coordinator_port(kafka, transactional_id))
     try:
-        found = await _producer(client, transactional_id)
+        producer = await _producer(client, transactional_id)
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=transactional_id,
-            v3_and_below_producer_id=found.producer_id,
-            v3_and_below_producer_epoch=found.producer_epoch,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
             v3_and_below_topics=(AddPartitionsToTxnTopic(name="orders", partitions=(1,)),),
         )
         await client.call(request, ApiKey.ADD_PARTITIONS_TO_TXN, 3)
@@ -188,13 +188,13 @@ async def _hang(kafka: Site, topic: str) -> None:
         [NewTopic(name=topic, assignments={0: (1,)}, configs={"retention.ms": "-1"})]
     )
     client = await connect(await coordinator_port(kafka, topic))
-    found = await _producer(client, topic)
+    producer = await _producer(client, topic)
     client.close()
     batch = encode_batch(
         [record(0)],
         transactional=True,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
         base_sequence=0,
     )
     data = TopicProduceData(name=topic, partition_data=(PartitionProduceData(index=0, records=batch),))

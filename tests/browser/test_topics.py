@@ -117,7 +117,7 @@ def test_a_topic_is_deleted_after_its_name_was_typed(page: Page, kafka: Site, to
     page.get_by_role("textbox", name=f"Type {topic} to confirm").fill(topic)
     assert f"--delete --topic {topic}" in act(page, "Delete")
     page.get_by_role("heading", name="Topics").wait_for()
-    assert topic not in {each.name for each in kafka.run(kafka.client.list_topics())}
+    assert topic not in {listing.name for listing in kafka.run(kafka.client.list_topics())}
 
 
 @walks("POST /topics/*/configs", "button Edit *", "dialog Change a setting of *")

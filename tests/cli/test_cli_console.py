@@ -242,12 +242,12 @@ def test_a_small_topic_is_read_partition_by_partition(broker: BrokerProcess) -> 
     topic = _create(broker, "b", 3)
     lines = b"".join(b'{"value": "%d", "partition": %d}\n' % (at, at % 3) for at in range(30))
     assert _produce(broker, topic, lines, "--input", "json", "--keep-partition").returncode == 0
-    wanted = b"".join(b"%d\n" % at for partition in (2, 1, 0) for at in range(partition, 30, 3))
-    assert _consume(broker, topic, 30).stdout == wanted
+    expected = b"".join(b"%d\n" % at for partition in (2, 1, 0) for at in range(partition, 30, 3))
+    assert _consume(broker, topic, 30).stdout == expected
     part = _consume(broker, topic, 12, "--group", "some")
-    assert part.stdout == wanted[: len(part.stdout)] and part.stdout.count(b"\n") == 12
+    assert part.stdout == expected[: len(part.stdout)] and part.stdout.count(b"\n") == 12
     rest = _consume(broker, topic, 18, "--group", "some")
-    assert sorted((part.stdout + rest.stdout).split()) == sorted(wanted.split()), "each once"
+    assert sorted((part.stdout + rest.stdout).split()) == sorted(expected.split()), "each once"
 
 
 def test_properties_go_as_in_kafka(broker: BrokerProcess) -> None:
@@ -357,8 +357,8 @@ def test_envelopes_go_from_one_topic_to_another_without_loss(broker: BrokerProce
 
     assert by_place(again) == by_place(read)
     for line in lines:
-        kept = [json.loads(each) for each in read.splitlines()]
-        assert any(each | line == each for each in kept), line
+        envelopes = [json.loads(envelope_text) for envelope_text in read.splitlines()]
+        assert any(envelope | line == envelope for envelope in envelopes), line
     rows = _consume(broker, source, 4, "--output", "tsv").stdout.splitlines()
     assert [row.split(b"\t")[-2:] for row in rows if row.split(b"\t")[1] == b"0"] == [[b"", b""]]
     assert [b"\\N", b"\\N"] in [row.split(b"\t")[-2:] for row in rows]
@@ -389,8 +389,8 @@ def test_where_reading_starts_and_what_is_filtered(broker: BrokerProcess) -> Non
     assert read("--last", "1", "--partition", "1")[0] == [19]
     assert read("--from-time", "1700000000016")[0] == [16, 17, 18, 19]
     assert read("--from-time", "2100-01-01")[0] == []
-    found, said = read("--last", "100", "--filter", "key=k1", "--filter", "value~^1")
-    assert found == [1, 10, 13, 16, 19]
+    out, said = read("--last", "100", "--filter", "key=k1", "--filter", "value~^1")
+    assert out == [1, 10, 13, 16, 19]
     assert said.endswith(b"Processed a total of 5 messages\n5 of 20 records passed the filter\n")
     enough = ("--max-messages", "2", "--timeout-ms", "20000")
     assert read("--from-time", "0", "--partition", "0", "--filter", "key!=k0", end=enough)[0] == [2, 4]

@@ -30,8 +30,8 @@ def tool(broker: BrokerProcess, capsys: pytest.CaptureFixture[str], monkeypatch:
 
     def call(words: str) -> tuple[str, str]:
         assert run(["consumer-groups", "--bootstrap-server", broker.bootstrap, *words.split()]) == 0
-        found = capsys.readouterr()
-        return found.out, found.err
+        captured = capsys.readouterr()
+        return captured.out, captured.err
 
     return call
 
@@ -143,8 +143,8 @@ def test_a_live_group(tool: Tool, topic: str, broker: BrokerProcess) -> None:
     state, _ = tool("--describe --group cg-live --state")
     port = broker.bootstrap.split(":")[1]
     assert rows(state)[1] == ["cg-live", f"127.0.0.1:{port}", "(1)", "range", "Stable", "1"]
-    found = json.loads(tool("--describe --group cg-live --state --output json")[0])
-    assert [found[f"coordinator_{name}"] for name in ("host", "port", "id")] == ["127.0.0.1", int(port), 1]
+    document = json.loads(tool("--describe --group cg-live --state --output json")[0])
+    assert [document[f"coordinator_{name}"] for name in ("host", "port", "id")] == ["127.0.0.1", int(port), 1]
     offsets, _ = tool("--describe --group cg-live")
     assert [row[:6] for row in rows(offsets)[1:]] == [
         ["cg-live", topic, "0", "-", "3", "-"],
@@ -189,8 +189,8 @@ def test_each_scenario_resets_the_offsets_of_every_partition(
             f"--reset-offsets --group cg-b --topic {topic}:{partition} --to-offset {partition + 1} --execute"
         )
     out, _ = tool(f"--reset-offsets --group cg-b --all-topics {scenario} --dry-run --output json")
-    found = [json.loads(line) for line in out.splitlines()]
-    assert [(row["partition"], row["new_offset"]) for row in found] == list(enumerate(expected))
+    plan = [json.loads(line) for line in out.splitlines()]
+    assert [(row["partition"], row["new_offset"]) for row in plan] == list(enumerate(expected))
 
 
 def test_a_plan_goes_out_and_in(tool: Tool, topic: str, tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ def test_a_plan_goes_out_and_in(tool: Tool, topic: str, tmp_path: Path) -> None:
     file.write_text(exported)
     tool(f"--reset-offsets --group cg-c --from-file {file} --execute")
     out, _ = tool("--describe --group cg-c --output tsv")
-    header, *found = [line.split("\t") for line in out.splitlines()]
+    header, *lines = [line.split("\t") for line in out.splitlines()]
     assert header[:6] == ["group", "topic", "partition", "leader_epoch", "current_offset", "log_end_offset"]
-    assert [row[:6] for row in found] == [
+    assert [row[:6] for row in lines] == [
         ["cg-c", topic, "0", "", "3", "3"],
         ["cg-c", topic, "1", "", "4", "4"],
     ]

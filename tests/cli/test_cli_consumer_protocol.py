@@ -54,8 +54,8 @@ def tool(quick: BrokerProcess, capsys: pytest.CaptureFixture[str]) -> Tool:
         # A tool has a process of its own; here the log of another test's would go to where that test's stderr was.
         logging.getLogger("kcli.rdkafka").handlers.clear()
         assert run([name, "--bootstrap-server", quick.bootstrap, *more]) == code
-        found = capsys.readouterr()
-        return found.out, found.err
+        captured = capsys.readouterr()
+        return captured.out, captured.err
 
     return call
 
@@ -77,12 +77,12 @@ def join(
     members.append(Consumer(common | {"enable.auto.commit": False} | settings))
     members[-1].subscribe([TOPIC])
     end = time.monotonic() + 60
-    while sum(len(each.assignment()) for each in members) != 3 or not all(
-        each.assignment() for each in members
+    while sum(len(member.assignment()) for member in members) != 3 or not all(
+        member.assignment() for member in members
     ):
         assert time.monotonic() < end
-        for each in members:
-            each.poll(0.02)
+        for member in members:
+            member.poll(0.02)
 
 
 def wait_for(so: Callable[[], bool], seconds: float = 60) -> None:
@@ -143,9 +143,9 @@ def test_the_verifiable_consumer(tool: Tool, assignor: str) -> None:
     assert err == ""
     events = [json.loads(line) for line in out.splitlines()]
     assert [events[0]["name"], events[-1]["name"]] == ["startup_complete", "shutdown_complete"]
-    (assigned,) = (each for each in events if each["name"] == "partitions_assigned")
+    (assigned,) = (event for event in events if event["name"] == "partitions_assigned")
     assert assigned["partitions"] == [{"topic": TOPIC, "partition": number} for number in range(3)]
-    assert sum(each["count"] for each in events if each["name"] == "records_consumed") == 9
+    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == 9
     state, _ = tool(f"consumer-groups --describe --group cp-v-{assignor} --state --output json")
     assert json.loads(state)["group_epoch"] == 2, "one member came, and left"
 
@@ -230,9 +230,9 @@ def test_a_group_on_its_way_between_the_protocols(
     join(quick, members, "cp-mixed", "classic", client_id="old", **more)
     join(quick, members, "cp-mixed", client_id="new")
     out, _ = tool("consumer-groups --describe --group cp-mixed --members --verbose")
-    header, *found = rows(out)
+    header, *lines = rows(out)
     assert header[-1] == "UPGRADED"
-    assert {row[3]: row[-1] for row in found} == {"old": "false", "new": "true"}
+    assert {row[3]: row[-1] for row in lines} == {"old": "false", "new": "true"}
     while members:
         members.pop().close()
     tool(f"consumer-groups --reset-offsets --group cp-mixed --topic {TOPIC} --to-offset 1 --execute")

@@ -48,8 +48,8 @@ sasl.jaas.config={MODULE} required username="alice" password="alice-secret";
 
 
 def examples() -> list[Example]:
-    found = [*ROOT_EXAMPLES, *(example for tool in TOOLS.values() for example in tool.load().examples)]
-    return [each for each in found if not any(words in each.shell for words in NOT_RUN)]
+    every = [*ROOT_EXAMPLES, *(example for tool in TOOLS.values() for example in tool.load().examples)]
+    return [example for example in every if not any(words in example.shell for words in NOT_RUN)]
 
 
 @pytest.fixture(scope="module")
@@ -116,12 +116,14 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     for name in ("alice", "client"):
         (tmp_path / f"{name}.properties").write_text(LOGIN + secured)
     records = [{"key": f"k{number}", "value": f"v{number}"} for number in range(3)]
-    (tmp_path / "records.json").write_text("".join(json.dumps(each) + "\n" for each in records))
+    (tmp_path / "records.json").write_text("".join(json.dumps(record) + "\n" for record in records))
     (tmp_path / "server.properties").write_text(SERVER.format(broker=free_port(), controller=free_port()))
     return tmp_path
 
 
-@pytest.mark.parametrize("example", examples(), ids=lambda each: each.purpose.rstrip(":").replace(" ", "-"))
+@pytest.mark.parametrize(
+    "example", examples(), ids=lambda example: example.purpose.rstrip(":").replace(" ", "-")
+)
 def test_an_example_does_what_its_command_promises(
     example: Example, stage: tuple[BrokerProcess, Path], here: Path
 ) -> None:

@@ -66,28 +66,28 @@ def test_a_json_file_names_the_partitions(tool: Tool, tmp_path: Path) -> None:
     file.write_text(
         '{"partitions": [{"topic": "le-topic", "partition": 0}, {"topic": "le-topic", "partition": 1}]}'
     )
-    asked = f"--election-type preferred --path-to-json-file {file}"
-    code, out, _ = tool(asked)
+    arguments = f"--election-type preferred --path-to-json-file {file}"
+    code, out, _ = tool(arguments)
     assert code == 0
     assert sorted(out.removeprefix("Valid replica already elected for partitions ").strip().split(", ")) == [
         "le-topic-0",
         "le-topic-1",
     ]
-    assert "le-topic-0, le-topic-1" in tool(f"{asked} --dry-run")[1]
+    assert "le-topic-0, le-topic-1" in tool(f"{arguments} --dry-run")[1]
     file.write_text('{"partitions": [{"topic": "a", "partition": 0}, {"topic": "a", "partition": 0}]}')
-    assert tool(asked)[2] == "Replica election data contains duplicate partitions: [a-0]\n"
+    assert tool(arguments)[2] == "Replica election data contains duplicate partitions: [a-0]\n"
     missing = f"--election-type preferred --path-to-json-file {tmp_path}/none"
     assert tool(missing)[2] == f"java.io.IOException: Unable to read file {tmp_path}/none\n"
     file.write_text("{}")
-    assert tool(asked)[2] == 'Replica election data is missing "partitions" field\n'
+    assert tool(arguments)[2] == 'Replica election data is missing "partitions" field\n'
 
 
 def test_the_old_name_of_the_configuration_file_is_good(tool: Tool, tmp_path: Path) -> None:
     """Until Kafka 4.2 it is the only one, and nothing is said about it."""
     file = tmp_path / "admin.properties"
     file.write_text("client.id=me\n")
-    asked = f"--election-type preferred --topic le-topic --partition 0 --admin.config {file}"
-    assert tool(asked) == (0, "Valid replica already elected for partitions le-topic-0\n", "")
+    arguments = f"--election-type preferred --topic le-topic --partition 0 --admin.config {file}"
+    assert tool(arguments) == (0, "Valid replica already elected for partitions le-topic-0\n", "")
 
 
 @pytest.mark.parametrize(

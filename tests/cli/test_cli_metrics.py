@@ -269,9 +269,9 @@ class Terminal:
         self.mode = termios.tcgetattr(self.file)
         self.shown = b""
 
-    def read_until(self, found: Callable[[bytes], bool], seconds: float = 60) -> None:
+    def read_until(self, condition: Callable[[bytes], bool], seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
-        while not found(self.shown):
+        while not condition(self.shown):
             assert time.monotonic() < deadline, self.shown[-2000:]
             if select.select([self.file], [], [], 0.1)[0]:
                 with contextlib.suppress(OSError):

@@ -40,9 +40,9 @@ class Tool:
         """(partition, is future) -> (directory, lag)."""
         described = json.loads(self("log-dirs --describe").splitlines()[-1])
         return {
-            (each["partition"], each["isFuture"]): (directory["logDir"], each["offsetLag"])
+            (partition["partition"], partition["isFuture"]): (directory["logDir"], partition["offsetLag"])
             for directory in described["brokers"][0]["logDirs"]
-            for each in directory["partitions"]
+            for partition in directory["partitions"]
         }
 
 

@@ -108,12 +108,12 @@ class Case:
 
 def cases() -> list[Case]:
     """Returns all cases: each command, with each signal, in each phase."""
-    found = []
+    all_cases = []
     for name in (*CONNECTING, *OTHER):
         modules = ["kcli.cli.main", "kcli.cli.syntax.options", TOOLS[name].module]
         phases = [*modules, ""] if name in CONNECTING else modules
-        found += [Case(name, sent, module) for module in phases for sent in SIGNALS]
-    return found
+        all_cases += [Case(name, sent, module) for module in phases for sent in SIGNALS]
+    return all_cases
 
 
 ALL = cases()

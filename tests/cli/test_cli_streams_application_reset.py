@@ -48,9 +48,9 @@ def records(broker: BrokerProcess) -> None:
 
 def committed(broker: BrokerProcess, group: str, topic: str) -> list[int]:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
-    found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 10)
+    offsets = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], 10)
     consumer.close()
-    return [each.offset for each in found]
+    return [offset.offset for offset in offsets]
 
 
 def test_a_dry_run_does_nothing(tool: Tool, broker: BrokerProcess) -> None:

@@ -57,10 +57,10 @@ async def produce(broker: BrokerProcess, *bodies: bytes) -> str:
         assert await unreadable_batch(client, PLACE, 0) is None
         assert await unreadable_batch(client, PLACE, 2) is None
         assert await unreadable_batch(client, PLACE, 3) is None
-        found = await unreadable_batch(client, PLACE, 1)
-        assert found is not None
-        assert (found.partition, found.offset, found.next_offset) == (PLACE, 1, 2)
-        return found.reason
+        unreadable = await unreadable_batch(client, PLACE, 1)
+        assert unreadable is not None
+        assert (unreadable.partition, unreadable.offset, unreadable.next_offset) == (PLACE, 1, 2)
+        return unreadable.reason
 
 
 def test_consumers_end_with_an_error_that_names_the_batch(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ class Query:
         from pyspark.sql.types import StructType
 
         self.topic, self.bootstrap = topic, bootstrap
-        given = sink_options({"kafka.bootstrap.servers": bootstrap, "topic": topic, **options})
+        sink = sink_options({"kafka.bootstrap.servers": bootstrap, "topic": topic, **options})
         from kcli.spark.sink.writers import StreamWriter
 
-        self.writer: StreamWriter = StreamWriter(given, StructType().add("value", "string"))
+        self.writer: StreamWriter = StreamWriter(sink, StructType().add("value", "string"))
         self.id = uuid.uuid4().hex
 
     def work(self, batch: int = BATCH) -> Work:
@@ -57,19 +57,19 @@ class Query:
     def commit(self, messages: Sequence[Written]) -> None:
         self.writer.commit(messages, BATCH)
 
-    def commit_only(self, messages: Sequence[Written], wanted: int) -> None:
-        """A driver that dies when `wanted` tasks are committed."""
+    def commit_only(self, messages: Sequence[Written], count: int) -> None:
+        """A driver that dies when `count` tasks are committed."""
         from kcli.spark.sink import transaction
 
-        left = [wanted]
+        left = [count]
         whole = transaction.end
 
         def end(cluster: Cluster, transactions: Any, **how: Any) -> None:
-            for each in transactions:
+            for ended in transactions:
                 if not left[0]:
                     raise MemoryError("killed")
                 left[0] -= 1
-                whole(cluster, [each], **how)
+                whole(cluster, [ended], **how)
 
         with pytest.MonkeyPatch.context() as patch, contextlib.suppress(MemoryError):
             patch.setattr(transaction, "end", end)
@@ -88,11 +88,11 @@ class Query:
         consumer = Consumer(settings | {"isolation.level": "read_committed"})
         try:
             consumer.assign([TopicPartition(self.topic, 0, 0)])
-            found = []
+            values = []
             while (message := consumer.poll(20)) is not None and message.error() is None:
-                found.append(message.value().decode())
+                values.append(message.value().decode())
             assert message is not None, "the end of the topic was not reached"
-            return sorted(found)
+            return sorted(values)
         finally:
             consumer.close()
 
@@ -114,10 +114,10 @@ def test_nothing_is_visible_before_the_driver_commits(query: Query) -> None:
 def test_a_batch_that_comes_again_is_skipped(query: Query) -> None:
     query.commit([query.task(0, "a"), query.task(1, "b")])
     again = [query.task(0, "a"), query.task(1, "b")]
-    assert [each.transaction for each in again] == [None, None]
+    assert [message.transaction for message in again] == [None, None]
     query.commit(again)
     earlier = [query.task(nth, "x", batch=3) for nth in range(4)]  # a checkpoint brought back from a copy
-    assert [each.transaction for each in earlier] == [None] * 4
+    assert [message.transaction for message in earlier] == [None] * 4
     query.commit(earlier)
     assert query.visible() == ["a", "b"]
 
@@ -126,7 +126,7 @@ def test_a_batch_that_comes_again_is_skipped(query: Query) -> None:
 def test_a_driver_that_dies_while_it_commits(query: Query, committed: int) -> None:
     query.commit_only([query.task(nth, value) for nth, value in enumerate("abc")], committed)
     again = [query.task(nth, value) for nth, value in enumerate("abc")]
-    assert [each.transaction is None for each in again] == [nth < committed for nth in range(3)]
+    assert [message.transaction is None for message in again] == [nth < committed for nth in range(3)]
     query.commit(again)
     assert query.visible() == ["a", "b", "c"]
 
@@ -147,7 +147,7 @@ def test_fewer_tasks_after_a_crash_lose_nothing(query: Query) -> None:
     """Both tasks find their notes; that of the third is missing."""
     query.commit_only([query.task(nth, value) for nth, value in enumerate("abc")], 2)
     again = [query.task(0, "a", "b"), query.task(1, "c")]
-    assert [each.transaction for each in again] == [None, None]
+    assert [message.transaction for message in again] == [None, None]
     with pytest.raises(Exception, match="committed in part by an earlier run with 3 tasks and has 2 now"):
         query.commit(again)
     query.commit([query.task(nth, value) for nth, value in enumerate("abc")])
@@ -180,21 +180,21 @@ def test_a_batch_of_its_own(broker: BrokerProcess, topic: Make) -> None:
 
     from kcli.spark.sink.writers import BatchWriter
 
-    asked = Query(broker.bootstrap, topic(1))
-    given = {"kafka.bootstrap.servers": broker.bootstrap, "topic": asked.topic}
-    ids = {"kafka.transactional.id": asked.topic, "kcli.batch.id": "4"}
+    target = Query(broker.bootstrap, topic(1))
+    settings = {"kafka.bootstrap.servers": broker.bootstrap, "topic": target.topic}
+    ids = {"kafka.transactional.id": target.topic, "kcli.batch.id": "4"}
     for more, value in ((ids, "a"), (ids, "never"), ({"kcli.transactional": "true"}, "b")):
-        writer = BatchWriter(sink_options(given | more), StructType().add("value", "string"))
+        writer = BatchWriter(sink_options(settings | more), StructType().add("value", "string"))
         assert writer.is_transactional
         with Cluster(writer.options.client) as cluster:
             rows = iter([pa.RecordBatch.from_pydict({"value": [value]})])
             written = [writer.write_once(cluster, rows, writer.work(None), 0)]
             written.append(writer.write_once(cluster, iter([]), writer.work(None), 1))
         writer.commit(written)
-    assert asked.visible() == ["a", "b"]
-    assert not BatchWriter(sink_options(given), StructType().add("value", "string")).is_transactional
+    assert target.visible() == ["a", "b"]
+    assert not BatchWriter(sink_options(settings), StructType().add("value", "string")).is_transactional
     with pytest.raises(ValueError, match=r"kcli.batch.id needs kafka.transactional.id"):
-        BatchWriter(sink_options(given | {"kcli.batch.id": "1"}), StructType().add("value", "string"))
+        BatchWriter(sink_options(settings | {"kcli.batch.id": "1"}), StructType().add("value", "string"))
 
 
 def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
@@ -203,19 +203,19 @@ def test_topics_by_column(broker: BrokerProcess, topic: Make) -> None:
 
     from kcli.spark.sink.writers import StreamWriter
 
-    asked = Query(broker.bootstrap, topic(1))
+    target = Query(broker.bootstrap, topic(1))
     schema = StructType().add("topic", "string").add("value", "string")
     writer = StreamWriter(sink_options({"kafka.bootstrap.servers": broker.bootstrap}), schema)
     for transactions in (2, 0):
         with Cluster(writer.options.client) as cluster:
-            rows = pa.RecordBatch.from_pydict({"topic": [asked.topic], "value": ["a"]})
+            rows = pa.RecordBatch.from_pydict({"topic": [target.topic], "value": ["a"]})
             written = [
-                writer.write_once(cluster, iter(each), asked.work(), nth)
-                for nth, each in enumerate(([], [rows]))
+                writer.write_once(cluster, iter(task_rows), target.work(), nth)
+                for nth, task_rows in enumerate(([], [rows]))
             ]
-        assert sum(each.transaction is not None for each in written) == transactions
+        assert sum(message.transaction is not None for message in written) == transactions
         writer.commit(written, BATCH)
-    assert asked.visible() == ["a"]
+    assert target.visible() == ["a"]
 
 
 def test_zombies_are_fenced(query: Query) -> None:
@@ -239,9 +239,9 @@ def test_a_task_that_fails_takes_its_rows_back(query: Query) -> None:
 
 
 def test_a_transaction_that_cannot_last_is_refused(broker: BrokerProcess, topic: Make) -> None:
-    asked = Query(broker.bootstrap, topic(1), **{"kafka.transaction.timeout.ms": "900001"})
+    target = Query(broker.bootstrap, topic(1), **{"kafka.transaction.timeout.ms": "900001"})
     with pytest.raises(KafkaError, match="the broker allows less"):
-        asked.task(0, "a")
+        target.task(0, "a")
     brief = Query(broker.bootstrap, topic(1), **{"kafka.transaction.timeout.ms": "1"})
     written = brief.task(0, "a")
     with pytest.raises(Exception, match=r"its transactions end after kafka.transaction.timeout.ms = 1: "):

@@ -49,13 +49,17 @@ def served(golden: Path, tmp_path: Path) -> Iterator[BrokerProcess]:
 def read(cluster: Cluster, part: TopicPartition, **more: str) -> list[dict[str, Any]]:
     from kcli.spark.source.arrow import record_batches
 
-    given = {"kafka.bootstrap.servers": cluster.settings.bootstrap_servers, "subscribe": part.topic, **more}
-    options = source_options(given, streaming=False)
+    settings = {
+        "kafka.bootstrap.servers": cluster.settings.bootstrap_servers,
+        "subscribe": part.topic,
+        **more,
+    }
+    options = source_options(settings, streaming=False)
     level = options.client.isolation_level
     start = cluster.list_offsets({part: EARLIEST}, level)[part].offset
     end = cluster.list_offsets({part: LATEST}, level)[part].offset
-    wanted = OffsetRange(part, start, end)
-    batches = record_batches(fetch_range(cluster, wanted, options), wanted, SCHEMA)
+    offset_range = OffsetRange(part, start, end)
+    batches = record_batches(fetch_range(cluster, offset_range, options), offset_range, SCHEMA)
     return [row for batch in batches for row in batch.to_pylist()]
 
 

@@ -67,10 +67,10 @@ def daemon(stack: ExitStack, directory: Path, name: str, ready: str, *words: str
     stack.callback(process.wait)
     stack.callback(process.terminate)
     deadline = time.monotonic() + START_SECONDS
-    while (found := re.search(ready, log.read_text())) is None:
+    while (match := re.search(ready, log.read_text())) is None:
         assert process.poll() is None and time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
-    return found[1]
+    return match[1]
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.full)])
@@ -105,10 +105,10 @@ def test_a_job_on_workers_of_a_cluster_and_a_file_of_the_user(
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert sum(each["rows"] for each in found) == 100
-    assert len({each["place"] for each in found}) == workers, "each worker did something"
-    assert all("kcli.zip" in each["kcli"] for each in found)
-    assert sorted(each.value() for each in consume(broker.bootstrap, target, 100)) == sorted(
+    rows = json.loads(done.stdout.splitlines()[-1])
+    assert sum(row["rows"] for row in rows) == 100
+    assert len({row["place"] for row in rows}) == workers, "each worker did something"
+    assert all("kcli.zip" in row["kcli"] for row in rows)
+    assert sorted(message.value() for message in consume(broker.bootstrap, target, 100)) == sorted(
         b"v%d" % nth for nth in range(100)
     )

@@ -50,8 +50,10 @@ def test_new_rows_by_an_incrementing_column(
     assert ingested(spark, broker, *words, *stream).rows == 0
     insert(database, (10, "item 10", "2026-01-02"))
     assert ingested(spark, broker, *words, *stream).rows == 1
-    found = [(each.key(), json.loads(each.value())) for each in consume(broker.bootstrap, name, 11)]
-    assert sorted(found, key=lambda each: int(each[0])) == [
+    records = [
+        (message.key(), json.loads(message.value())) for message in consume(broker.bootstrap, name, 11)
+    ]
+    assert sorted(records, key=lambda record: int(record[0])) == [
         (b"%d" % nth, {"id": nth, "item": f"item {nth}", "changed": f"2026-01-0{1 + nth // 10}"})
         for nth in range(11)
     ]
@@ -74,7 +76,7 @@ def test_rows_by_time_and_by_query(
     url = f"jdbc:derby:{tmp_path}/derby;create=true"
     common[-1] = url
     assert ingested(spark, broker, *common, "--query", "select 7 as n from sysibm.sysdummy1").rows == 1
-    values = [each.value() for each in consume(broker.bootstrap, name, 5)]
+    values = [message.value() for message in consume(broker.bootstrap, name, 5)]
     assert sorted(values[2:4]) == [b"b", b"of the future"]
     assert json.loads(values[4]) == {"N": 7}
 
@@ -94,13 +96,13 @@ def test_lines_that_do_not_parse(
         assert (done.rows, done.bad_records) == (2, 1)
         done = ingested(spark, broker, *words, "dead-letter", "--dead-letter-topic", letters)
         assert (done.rows, done.bad_records) == (2, 1)
-    found = consume(broker.bootstrap, letters, 2)
-    assert [each.value() for each in found] == [b'{"n": ', b"2,too few"]
-    assert dict(found[0].headers()) == {
+    messages = consume(broker.bootstrap, letters, 2)
+    assert [message.value() for message in messages] == [b'{"n": ', b"2,too few"]
+    assert dict(messages[0].headers()) == {
         "__connect.errors.exception.message": b"the line is not JSON",
         "__connect.errors.file": f"file:{lines}".encode(),
     }
-    sent = [json.loads(each.value()) for each in consume(broker.bootstrap, name, 8)]
+    sent = [json.loads(message.value()) for message in consume(broker.bootstrap, name, 8)]
     names = ("a`b", "A", "a", "_metadata", "file_path", "_corrupt_record")
     read = [dict(zip(names, row, strict=True)) for row in ("123456", "654321")]
     assert sent == [{"n": 1}, {"n": 3}] * 2 + read * 2
@@ -114,5 +116,5 @@ def test_a_real_table_of_log_lines(
     words = ["--topic", name, "--path", str(path), "--format", "csv", "--key-column", "LineId"]
     assert ingested(spark, broker, *words, "--value-column", "Content").rows == 2000
     with path.open(newline="") as file:
-        wanted = sum(zlib.crc32(row["Content"].encode()) for row in csv.DictReader(file))
-    assert sum(zlib.crc32(each.value()) for each in consume(broker.bootstrap, name, 2000)) == wanted
+        checksum = sum(zlib.crc32(row["Content"].encode()) for row in csv.DictReader(file))
+    assert sum(zlib.crc32(message.value()) for message in consume(broker.bootstrap, name, 2000)) == checksum

@@ -72,9 +72,10 @@ def test_a_copy_with_everything_kept(
     assert replayed(spark, broker, *words).rows == 1
     copies = [
         [
-            (each.partition(), each.key(), each.value(), each.timestamp()[1], each.headers())
-            for each in sorted(
-                consume(broker.bootstrap, name, 31), key=lambda each: (each.partition(), each.offset())
+            (message.partition(), message.key(), message.value(), message.timestamp()[1], message.headers())
+            for message in sorted(
+                consume(broker.bootstrap, name, 31),
+                key=lambda message: (message.partition(), message.offset()),
             )
         ]
         for name in (source, whole)
@@ -84,7 +85,7 @@ def test_a_copy_with_everything_kept(
     ends = json.dumps({source: {str(nth): nth + 3 for nth in range(3)}})
     words = ["--topic", source, "--target-topic", part, "--without-headers"]
     assert replayed(spark, broker, *words, "--starting-offsets", offsets, "--ending-offsets", ends).rows == 6
-    assert all(each.headers() is None for each in consume(broker.bootstrap, part, 6))
+    assert all(message.headers() is None for message in consume(broker.bootstrap, part, 6))
     with pytest.raises(JobError, match=f"--keep-partitions: {source} has 3 partitions, and {part} only 1"):
         replay.plan(replay.parse(["--bootstrap-server", broker.bootstrap, *words, "--keep-partitions"]))
     with pytest.raises(JobError, match="--keep-partitions: "):
@@ -105,28 +106,35 @@ def test_a_profile_agrees_with_a_count_by_hand(
     file = tmp_path / "page.html"
     words = ["--bootstrap-server", broker.bootstrap, "--topic", f"{name},{empty}", "--html", str(file)]
     done = profile.run(spark, profile.parse([*words, "--output", "json", "--top", "3"]))
-    [found] = json.loads(json.dumps(done.details["topics"]))  # an empty topic has no profile
-    assert done.rows == found["records"] == 91
-    assert found["value_bytes"] == sum(range(90))
-    assert (found["null_values"], found["null_keys"], found["distinct_keys"]) == (1, 1, 31)
-    assert [tuple(each.values()) for each in found["top_keys"]] == [
+    [topic_profile] = json.loads(json.dumps(done.details["topics"]))  # an empty topic has no profile
+    assert done.rows == topic_profile["records"] == 91
+    assert topic_profile["value_bytes"] == sum(range(90))
+    assert (topic_profile["null_values"], topic_profile["null_keys"], topic_profile["distinct_keys"]) == (
+        1,
+        1,
+        31,
+    )
+    assert [tuple(key.values()) for key in topic_profile["top_keys"]] == [
         *Counter(keys).most_common(1),
         ("k0", 1),
         ("k1", 1),
     ]
-    assert found["key_skew"] == 60 / 91
-    assert [(each["partition"], each["records"], each["last_offset"]) for each in found["partitions"]] == [
+    assert topic_profile["key_skew"] == 60 / 91
+    assert [
+        (partition["partition"], partition["records"], partition["last_offset"])
+        for partition in topic_profile["partitions"]
+    ] == [
         (0, 22, 21),
         (1, 69, 68),
     ]
     limits = [*SIZE_LIMITS, 1 << 40]
     sizes = [len(record["value"] or "") for record in sent]
     below = [-1, *limits]
-    assert found["sizes"] == [
+    assert topic_profile["sizes"] == [
         sum(low < size <= high for size in sizes) for low, high in zip(below, limits, strict=False)
     ]
-    assert sum(found["rate"]) == 91
-    assert 880_000 < found["longest_silence_ms"] < 920_000
+    assert sum(topic_profile["rate"]) == 91
+    assert 880_000 < topic_profile["longest_silence_ms"] < 920_000
     html = file.read_text()
     assert "&lt;b&gt;hot&lt;/b&gt;" in html
     assert "<b>" not in html

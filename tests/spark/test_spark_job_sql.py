@@ -57,17 +57,17 @@ def test_queries_joins_and_inserts(
     name, values = orders(broker, topic)
     users, totals = topic(1, "users"), topic(1, "totals")
     names = [{"user": f"u{nth}", "name": f"user; {nth}"} for nth in range(4)]
-    produce(broker.bootstrap, users, [{"value": json.dumps(each)} for each in names])
+    produce(broker.bootstrap, users, [{"value": json.dumps(user)} for user in names])
     query = f"SELECT name, sum(amount) AS total FROM `{name}` JOIN `{users}` USING (user) GROUP BY name ORDER BY name"
     done = ran(spark, broker, "--rows-as", "json", "-e", f"{query}; -- no more;")
     joined = pd.DataFrame(values).merge(pd.DataFrame(names), on="user")
-    wanted = joined.groupby("name")["amount"].sum().reset_index(name="total").to_dict("records")
-    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == wanted
+    expected = joined.groupby("name")["amount"].sum().reset_index(name="total").to_dict("records")
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == expected
     assert done.rows == 4
     insert = f"INSERT INTO `{totals}` SELECT user AS _key, count(*) AS n FROM `{name}` GROUP BY user"
     assert ran(spark, broker, "-e", insert).rows == 5
-    found = {each.key(): each.value() for each in consume(broker.bootstrap, totals, 5)}
-    assert found == {b"u%d" % nth: b'{"n":8}' for nth in range(5)}
+    results = {message.key(): message.value() for message in consume(broker.bootstrap, totals, 5)}
+    assert results == {b"u%d" % nth: b'{"n":8}' for nth in range(5)}
     # The shell: statements over several lines, a wrong one, and what is shown.
     shell = f"show topics;\nselect count(*) n,\n 'a;b' t from `{name}`;\nselect nothing;\n"
     shell += f"select _key, id\nfrom `{name}` where id = 7"
@@ -120,11 +120,11 @@ def test_one_record_does_not_change_what_a_query_sees_of_the_others(
     with pytest.raises(Exception, match=first):
         ran(spark, broker, *words)
     # Each name is a column of its own, also in the records and the files that a job writes.
-    found = f"SELECT * FROM `{name}` WHERE _offset BETWEEN 50 AND 54 ORDER BY _offset"
+    query = f"SELECT * FROM `{name}` WHERE _offset BETWEEN 50 AND 54 ORDER BY _offset"
     target = topic(1)
-    ran(spark, broker, "--on-bad-record", "drop", "-e", f"INSERT INTO `{target}` {found}")
-    written = [json.loads(each.value()) for each in consume(broker.bootstrap, target, 5)]
-    assert [sum(value == 7 for value in each.values()) for each in written] == [3, 2, 5, 7, 4]
+    ran(spark, broker, "--on-bad-record", "drop", "-e", f"INSERT INTO `{target}` {query}")
+    written = [json.loads(message.value()) for message in consume(broker.bootstrap, target, 5)]
+    assert [sum(value == 7 for value in row.values()) for row in written] == [3, 2, 5, 7, 4]
     assert written[4]["deep"] == {"Q": 7, "q_2": 7, "q`.": 7}
     assert {"_partition_2", "_headers_2", "_KEY_2", "AMOUNT_2", "Amount_3", "_empty"} < set().union(*written)
     export_words = ["--topic", name, "--value-format", "json", "--on-bad-record", "drop", "--path"]
@@ -151,12 +151,15 @@ def test_a_stream_of_windows(spark: SparkSession, broker: BrokerProcess, topic: 
     words += ["--value-schema", "id bigint, user string, amount double, at timestamp"]
     words += ["--checkpoint", str(tmp_path / "checkpoint")]
     assert transformed(spark, broker, *words).rows == 3
-    found = {each.key().decode(): json.loads(each.value()) for each in consume(broker.bootstrap, target, 3)}
-    wanted = {}
+    windows = {
+        message.key().decode(): json.loads(message.value())
+        for message in consume(broker.bootstrap, target, 3)
+    }
+    expected = {}
     for ten in range(3):
         inside = [value["amount"] for value in values[10 * ten : 10 * ten + 10]]
-        wanted[f"2026-01-01 00:{ten}0:00"] = {"n": 10, "total": sum(inside)}
-    assert found == wanted
+        expected[f"2026-01-01 00:{ten}0:00"] = {"n": 10, "total": sum(inside)}
+    assert windows == expected
     assert transformed(spark, broker, *words).rows == 0  # the checkpoint knows them
 
 
@@ -212,7 +215,7 @@ def test_values_with_a_schema_there_and_back(
     tables = tmp_path / "tables.yaml"
     lines = [
         f"seen:\n  topic: {coded}\n  format: {kind}\n  schema: {schema}\n",
-        *(f"  message: {each}\n" for each in message),
+        *(f"  message: {line}\n" for line in message),
     ]
     tables.write_text("".join(lines))
     words = [
@@ -250,7 +253,7 @@ def test_streams_joined_and_shown(
     name, values = orders(broker, topic, 10)
     paid, target = topic(1, "paid"), topic(1)
     times = [{"order": value["id"], "paid": value["at"]} for value in values if value["id"] % 2]
-    produce(broker.bootstrap, paid, [{"value": json.dumps(each)} for each in times])
+    produce(broker.bootstrap, paid, [{"value": json.dumps(order)} for order in times])
     tables = tmp_path / "tables.yaml"
     tables.write_text(
         f"o: {{topic: {name}, schema: 'id bigint, at timestamp', watermark: at 1 minute}}\n"
@@ -266,5 +269,7 @@ def test_streams_joined_and_shown(
     done = ran(spark, broker, *words)
     assert done.rows == 1 + len(times)
     assert capsys.readouterr().out.splitlines()[0] == "id\t_partition"
-    found = sorted(json.loads(each.value())["id"] for each in consume(broker.bootstrap, target, len(times)))
-    assert found == [each["order"] for each in times]
+    ids = sorted(
+        json.loads(message.value())["id"] for message in consume(broker.bootstrap, target, len(times))
+    )
+    assert ids == [order["order"] for order in times]

@@ -92,16 +92,18 @@ def test_a_table_holds_what_pandas_makes_of_the_records(
     words += ["--partition-by", "date", "--columns", "key,value,partition,offset,timestamp"]
     done = exported(spark, broker, *words)
     assert done.rows == len(records)
-    wanted = pd.DataFrame(records)
-    wanted["offset"] = wanted.groupby("partition").cumcount()
-    wanted["timestamp"] = pd.to_datetime(wanted["timestamp"], unit="ms", utc=True)
-    wanted["date"] = wanted["timestamp"].dt.date
-    found = table_of(path, kind)
+    expected = pd.DataFrame(records)
+    expected["offset"] = expected.groupby("partition").cumcount()
+    expected["timestamp"] = pd.to_datetime(expected["timestamp"], unit="ms", utc=True)
+    expected["date"] = expected["timestamp"].dt.date
+    table = table_of(path, kind)
     order = ["timestamp", "partition", "offset", "key", "value", "date"]
-    found, wanted = (each[order].sort_values("timestamp").reset_index(drop=True) for each in (found, wanted))
-    pd.testing.assert_frame_equal(found, wanted, check_dtype=False)
-    days = {datetime.date.isoformat(day) for day in wanted["date"]}
-    directories = {each.name for each in path.rglob("date=*")}
+    table, expected = (
+        frame[order].sort_values("timestamp").reset_index(drop=True) for frame in (table, expected)
+    )
+    pd.testing.assert_frame_equal(table, expected, check_dtype=False)
+    days = {datetime.date.isoformat(day) for day in expected["date"]}
+    directories = {directory.name for directory in path.rglob("date=*")}
     assert directories == {f"date={day}" for day in days}
     # A second write without a save mode is refused, because each row would be in the table twice.
     with pytest.raises(JobError, match="exists: use --save-mode append"):
@@ -236,8 +238,8 @@ def test_a_driver_killed_after_the_commit_of_the_table(
         again = exported(spark, broker, *words[2:], *more)
         if kind != "parquet":
             assert (again.rows, again.details["skipped_batches"]) == (20, 1)
-        found = spark.read.parquet(str(path)).toPandas() if kind == "parquet" else table_of(path, kind)
-        assert sorted(zip(found["partition"], found["offset"], strict=True)) == [
+        rows = spark.read.parquet(str(path)).toPandas() if kind == "parquet" else table_of(path, kind)
+        assert sorted(zip(rows["partition"], rows["offset"], strict=True)) == [
             (partition, offset) for partition in (0, 1) for offset in range(len(records) // 2)
         ]
 
@@ -293,7 +295,7 @@ def test_workers_that_are_killed(
         ended.set()
         killer.join()
     assert killed and done.rows == len(records)
-    found = table_of(tmp_path / kind, kind)
-    assert sorted(zip(found["partition"], found["offset"], strict=True)) == [
+    table = table_of(tmp_path / kind, kind)
+    assert sorted(zip(table["partition"], table["offset"], strict=True)) == [
         (partition, offset) for partition in (0, 1) for offset in range(len(records) // 2)
     ]

@@ -56,10 +56,11 @@ def test_parquet_there_and_back(
     path, common = str(tmp_path / "out"), ("--bootstrap-server", broker.bootstrap)
     assert exported(spark, *common, "--topic", first, "--path", path, "--include-headers") == 50
     assert ingested(spark, *common, "--topic", second, "--path", path, "--format", "parquet") == 50
-    found = sorted(
-        (each.key(), each.value(), each.headers()) for each in consume(broker.bootstrap, second, 50)
+    records = sorted(
+        (message.key(), message.value(), message.headers())
+        for message in consume(broker.bootstrap, second, 50)
     )
-    assert found == sorted((record["key"].encode(), record["value"], record["headers"]) for record in sent)
+    assert records == sorted((record["key"].encode(), record["value"], record["headers"]) for record in sent)
 
 
 def test_csv_rows_become_json_values(
@@ -79,8 +80,8 @@ def test_csv_rows_become_json_values(
         "csv",
     )
     assert ingested(spark, *words, "--key-column", "id", "--compression-type", "lz4") == 2
-    found = {each.key(): json.loads(each.value()) for each in consume(broker.bootstrap, name, 2)}
-    assert found == {b"1": {"id": "1", "text": "one"}, b"2": {"id": "2", "text": "two, or more"}}
+    values = {message.key(): json.loads(message.value()) for message in consume(broker.bootstrap, name, 2)}
+    assert values == {b"1": {"id": "1", "text": "one"}, b"2": {"id": "2", "text": "two, or more"}}
     other = tmp_path / "other.csv"
     other.write_text("text,id\nthree,3\n")
     with pytest.raises(Exception, match="CSV header does not conform to the schema"):
@@ -97,8 +98,8 @@ def test_lines_and_json_fields(
     words = ("--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(source))
     assert ingested(spark, *words, "--format", "json", "--key-column", "user") == 2
     assert ingested(spark, *words) == 2
-    found = [(each.key(), each.value().decode()) for each in consume(broker.bootstrap, name, 4)]
-    assert found == [(b"ann", lines[0]), (b"bob", lines[1]), (None, lines[0]), (None, lines[1])]
+    records = [(message.key(), message.value().decode()) for message in consume(broker.bootstrap, name, 4)]
+    assert records == [(b"ann", lines[0]), (b"bob", lines[1]), (None, lines[0]), (None, lines[1])]
 
 
 def test_an_export_that_continues(
@@ -201,7 +202,7 @@ def test_new_files_as_they_come(
     for nth in (1, 2):
         (source / f"{nth}.csv").write_text(f"id,text\n{nth},line {nth}\n")
         assert ingested(spark, *words) == 1
-    assert [each.value() for each in consume(broker.bootstrap, name, 2)] == [b"line 1", b"line 2"]
+    assert [message.value() for message in consume(broker.bootstrap, name, 2)] == [b"line 1", b"line 2"]
 
 
 def test_a_directory_that_is_there_is_not_touched(
@@ -303,9 +304,9 @@ def machines(pid: int) -> list[int]:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
-    found = [int(child) for child in children]
-    return [each for each in found if os.getsid(each) == each] + [
-        deep for each in found for deep in machines(each)
+    pids = [int(child) for child in children]
+    return [child for child in pids if os.getsid(child) == child] + [
+        deep for child in pids for deep in machines(child)
     ]
 
 

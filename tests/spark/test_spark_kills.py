@@ -159,15 +159,15 @@ def committed(broker: BrokerProcess) -> list[bytes]:
     consumer = Consumer(settings | {"isolation.level": "read_committed"})
     try:
         consumer.assign([TopicPartition("target", nth, 0) for nth in range(2)])
-        found, ends = [], 0
+        values, ends = [], 0
         while ends < 2:
             message = consumer.poll(20)
             assert message is not None
             if message.error() is not None:
                 ends += 1
             else:
-                found.append(message.value())
-        return found
+                values.append(message.value())
+        return values
     finally:
         consumer.close()
 

@@ -42,7 +42,7 @@ def test_each_partition_from_its_leader(three_nodes: str) -> None:
         producer.flush()
     source = source_options({**servers, "subscribePattern": "t."}, streaming=False)
     schema = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string())])
-    found = []
+    offsets = []
     with Cluster(source.client) as cluster:
         parts = subscribed(cluster, source.subscription)
         assert len(parts) == 32
@@ -50,8 +50,8 @@ def test_each_partition_from_its_leader(three_nodes: str) -> None:
         first = cluster.list_offsets(dict.fromkeys(parts, EARLIEST))
         last = cluster.list_offsets(dict.fromkeys(parts, LATEST))
         for part in parts:
-            wanted = OffsetRange(part, first[part].offset, last[part].offset)
-            for batch in record_batches(fetch_range(cluster, wanted, source), wanted, schema):
-                found += batch.to_pylist()
-    assert sorted((row["key"], row["topic"]) for row in found) == sorted(zip(keys, topics, strict=True))
-    assert all(row["key"] == row["value"] for row in found)
+            offset_range = OffsetRange(part, first[part].offset, last[part].offset)
+            for batch in record_batches(fetch_range(cluster, offset_range, source), offset_range, schema):
+                offsets += batch.to_pylist()
+    assert sorted((row["key"], row["topic"]) for row in offsets) == sorted(zip(keys, topics, strict=True))
+    assert all(row["key"] == row["value"] for row in offsets)

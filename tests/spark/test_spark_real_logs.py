@@ -32,6 +32,6 @@ def test_counts_and_checksums_agree(
         .option("subscribe", target)
         .load()
     )
-    found = frame.agg(functions.count("*"), functions.sum(functions.crc32("value"))).first()
-    assert found is not None
-    assert tuple(found) == (len(lines), sum(zlib.crc32(line) for line in lines))
+    totals = frame.agg(functions.count("*"), functions.sum(functions.crc32("value"))).first()
+    assert totals is not None
+    assert tuple(totals) == (len(lines), sum(zlib.crc32(line) for line in lines))

@@ -44,19 +44,19 @@ def test_writing_and_reading_over_restarts(own_broker: BrokerProcess) -> None:
     source = source_options(
         {**servers, "subscribe": "t", "kafka.max.partition.fetch.bytes": "5000"}, streaming=False
     )
-    found: list[int] = []
+    offsets: list[int] = []
     restarted = False
     with Cluster(source.client) as cluster:
-        for each in fetch_range(cluster, OffsetRange(TopicPartition("t", 0), 0, len(values)), source):
-            for chunk in decode(each.table, Depth.VALUE, first_offset=each.first_offset):
+        for fetched in fetch_range(cluster, OffsetRange(TopicPartition("t", 0), 0, len(values)), source):
+            for chunk in decode(fetched.table, Depth.VALUE, first_offset=fetched.first_offset):
                 assert chunk.values is not None
-                found += chunk.offsets.tolist()
+                offsets += chunk.offsets.tolist()
                 first = int(chunk.values.starts[0])
                 text = chunk.buffer[first : first + int(chunk.values.lengths[0])]
                 assert text == values[int(chunk.offsets[0])]
-            if len(found) > 1000 and not restarted:
+            if len(offsets) > 1000 and not restarted:
                 own_broker.restart()
                 restarted = True
                 time.sleep(0.1)
     assert restarted
-    assert found == list(range(len(values)))
+    assert offsets == list(range(len(values)))

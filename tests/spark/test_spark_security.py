@@ -53,7 +53,7 @@ def logins(
             "sasl.jaas.config": module,
         }
 
-    found = {
+    table = {
         "certificate": certificates.client_config(certificates.alice)
         | {"bootstrap.servers": f"localhost:{ports['SSL']}"},
         "password": sasl("alice", "alice-secret"),
@@ -61,7 +61,7 @@ def logins(
         "no rights": sasl("bob", "bob-secret"),
     }
     with broker:
-        yield {name: {f"kafka.{key}": text for key, text in each.items()} for name, each in found.items()}
+        yield {name: {f"kafka.{key}": text for key, text in login.items()} for name, login in table.items()}
 
 
 def write(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:
@@ -76,8 +76,8 @@ def test_the_source_reads_the_rows_that_the_sink_wrote(
     options = logins[login]
     write(spark, login, options)
     source = spark.read.format("kcli").options(**options).option("subscribe", login).load()
-    found = source.selectExpr("cast(value as string)").collect()
-    assert sorted(row.value for row in found) == sorted(ROWS)
+    rows = source.selectExpr("cast(value as string)").collect()
+    assert sorted(row.value for row in rows) == sorted(ROWS)
     # Spark's web page and its event log show the plan of a query and the progress of a stream.
     assert "-secret" not in source._jdf.queryExecution().toString()
 

@@ -39,10 +39,11 @@ def test_rows_arrive_with_key_value_and_headers(
     ]
     frame = spark.createDataFrame(rows, f"key binary, value binary, headers {HEADERS}").coalesce(1)
     write(frame, broker, topic=name, **{"kafka.compression.type": codec})
-    found = [
-        (each.key(), each.value(), each.headers()) for each in consume(broker.bootstrap, name, len(rows))
+    records = [
+        (message.key(), message.value(), message.headers())
+        for message in consume(broker.bootstrap, name, len(rows))
     ]
-    assert found == [(key, value, headers or None) for key, value, headers in rows]
+    assert records == [(key, value, headers or None) for key, value, headers in rows]
 
 
 def test_keys_go_where_the_java_client_sends_them(
@@ -55,7 +56,7 @@ def test_keys_go_where_the_java_client_sends_them(
     write(spark.createDataFrame([(key, "v") for key in keys], "key string, value string"), broker, topic=ours)
 
     def placed(name: str) -> dict[bytes, int]:
-        return {each.key(): each.partition() for each in consume(broker.bootstrap, name, len(keys))}
+        return {message.key(): message.partition() for message in consume(broker.bootstrap, name, len(keys))}
 
     assert placed(ours) == placed(theirs)
 
@@ -70,11 +71,14 @@ def test_topic_partition_and_timestamp_columns(
     )
     timed = frame.selectExpr("topic", "partition", "timestamp_seconds(at) as timestamp", "value")
     write(timed.coalesce(1), broker, **{"kcli.transactional": "true"})
-    assert [each.value() for each in consume(broker.bootstrap, first, 1)] == [b"a"]
-    found = {each.value(): each for each in consume(broker.bootstrap, second, 3)}
-    assert (found[b"b"].partition(), found[b"c"].partition()) == (3, 3)
-    assert (found[b"b"].timestamp()[1], found[b"c"].timestamp()[1]) == (1_700_000_001_000, 1_600_000_000_000)
-    assert abs(found[b"d"].timestamp()[1] / 1000 - time.time()) < 600
+    assert [message.value() for message in consume(broker.bootstrap, first, 1)] == [b"a"]
+    messages = {message.value(): message for message in consume(broker.bootstrap, second, 3)}
+    assert (messages[b"b"].partition(), messages[b"c"].partition()) == (3, 3)
+    assert (messages[b"b"].timestamp()[1], messages[b"c"].timestamp()[1]) == (
+        1_700_000_001_000,
+        1_600_000_000_000,
+    )
+    assert abs(messages[b"d"].timestamp()[1] / 1000 - time.time()) < 600
 
 
 def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProcess, topic: Make) -> None:
@@ -84,10 +88,10 @@ def test_many_batches_keep_their_order(spark: SparkSession, broker: BrokerProces
     )
     write(frame.coalesce(1), broker, topic=name)
     last: dict[bytes, int] = {}
-    for each in consume(broker.bootstrap, name, 60_000):
-        number = int(each.value()[: len(each.value()) // 20])
-        assert number > last.get(each.key(), -1)
-        last[each.key()] = number
+    for message in consume(broker.bootstrap, name, 60_000):
+        number = int(message.value()[: len(message.value()) // 20])
+        assert number > last.get(message.key(), -1)
+        last[message.key()] = number
     assert len(last) == 50
 
 
@@ -130,8 +134,8 @@ def test_a_stream_from_topic_to_topic(
         topic=target, checkpointLocation=str(tmp_path), **servers
     )
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
-    found = {each.key(): each.value() for each in consume(broker.bootstrap, target, 300)}
-    assert found == {b"k%d" % nth: b"v%d" % nth for nth in range(300)}
+    results = {message.key(): message.value() for message in consume(broker.bootstrap, target, 300)}
+    assert results == {b"k%d" % nth: b"v%d" % nth for nth in range(300)}
 
     def twice(rows: DataFrame, batch: int) -> None:
         """As after a crash, or because a user's function failed behind the write."""
@@ -142,5 +146,5 @@ def test_a_stream_from_topic_to_topic(
     writer = frame.writeStream.foreachBatch(twice).option("checkpointLocation", str(tmp_path / "again"))
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
     produce(broker.bootstrap, again, [{"value": "last"}])
-    found = [each.value() for each in consume(broker.bootstrap, again, 301)]
-    assert (len(found), found[-1]) == (301, b"last")
+    results = [message.value() for message in consume(broker.bootstrap, again, 301)]
+    assert (len(results), results[-1]) == (301, b"last")

@@ -57,13 +57,13 @@ def test_every_column_as_it_was_produced(
         "timestampType",
         "headers",
     ]
-    found = sorted(frame.collect(), key=lambda row: (row.offset, row.partition))
-    assert len(found) == len(sent)
-    for nth, (row, record) in enumerate(zip(found, sent, strict=True)):
+    rows = sorted(frame.collect(), key=lambda row: (row.offset, row.partition))
+    assert len(rows) == len(sent)
+    for nth, (row, record) in enumerate(zip(rows, sent, strict=True)):
         assert (row.key, row.value) == (record["key"], record["value"])
         assert (row.topic, row.partition, row.offset, row.timestampType) == (name, nth % 2, nth // 2, 0)
         assert round(row.timestamp.timestamp() * 1000) == record["timestamp"]
-        headers = [(each.key, each.value) for each in row.headers] if row.headers is not None else None
+        headers = [(header.key, header.value) for header in row.headers] if row.headers is not None else None
         assert headers == record.get("headers")
 
 

@@ -95,17 +95,19 @@ def test_aggregates_count_reduce_and_combine_values(rows: Callable[..., Stream])
 
     from kcli.spark.streams import Tumbling
 
-    found = [("a", 1), ("a", 5), ("b", 7), (None, 9), ("b", None), ("c", None)]
-    amounts = rows(*found, types="key string, value bigint").group_by_key()
+    records = [("a", 1), ("a", 5), ("b", 7), (None, 9), ("b", None), ("c", None)]
+    amounts = rows(*records, types="key string, value bigint").group_by_key()
     assert pairs(amounts.count().to_stream()) == [("a", 2), ("b", 1)]
     assert pairs(amounts.reduce(lambda r: F.max(r.value)).to_stream()) == [("a", 5), ("b", 7)]
     both = amounts.aggregate(total=lambda r: F.sum(r.value), least=lambda r: F.min(r.value))
     assert pairs(both.to_stream()) == [("a", (6, 1)), ("b", (7, 7))]
-    kept = both.filter(lambda r: r.value["total"] > 6).map_values(lambda r: r.value["total"])
-    assert sorted((row.key, row.value) for row in kept.frame.collect()) == [("a", None), ("b", 7)]
+    filtered = both.filter(lambda r: r.value["total"] > 6).map_values(lambda r: r.value["total"])
+    assert sorted((row.key, row.value) for row in filtered.frame.collect()) == [("a", None), ("b", 7)]
     others = both.filter_not(lambda r: r.value["total"] > 6).map_values(lambda r: r.value["total"])
     assert sorted((row.key, row.value) for row in others.frame.collect()) == [("a", 6), ("b", None)]
-    windowed = rows(*found, types="key string, value bigint").group_by_key().windowed_by(Tumbling("1 minute"))
+    windowed = (
+        rows(*records, types="key string, value bigint").group_by_key().windowed_by(Tumbling("1 minute"))
+    )
     assert pairs(windowed.count().to_stream()) == [("a", 2), ("b", 1)]
 
 
@@ -146,7 +148,7 @@ def test_how_values_are_written(spark: SparkSession) -> None:
         spark.createDataFrame([(b"abc",)], "raw binary").select(Long().decode(F.col("raw"))).collect()
     texts = ['{"a":1}', '{"a":"x"}', "nope", None, '{"b":2}', b"42"]
     frame = spark.createDataFrame(
-        [(each.encode() if isinstance(each, str) else each,) for each in texts], "raw binary"
+        [(text.encode() if isinstance(text, str) else text,) for text in texts], "raw binary"
     )
     forgiving = Json("a bigint", skip_malformed=True).decode(F.col("raw"))
     assert [row and row.a for (row,) in frame.select(forgiving).collect()] == [
@@ -223,8 +225,8 @@ def test_one_operation_after_the_other(
         rights, lambda one, two: F.concat_ws("+", one.value, two.value), within="10 seconds", how="outer"
     )
     minutes = joined.group_by(lambda r: F.substring(r.value, 1, 1)).windowed_by(Tumbling("1 minute"))
-    found = minutes.aggregate(all=lambda r: F.sort_array(F.collect_list(r.value))).suppress().to_stream()
-    quarters = found.group_by(lambda r: F.lit("quarter")).windowed_by(Tumbling("15 minutes"))
+    stream = minutes.aggregate(all=lambda r: F.sort_array(F.collect_list(r.value))).suppress().to_stream()
+    quarters = stream.group_by(lambda r: F.lit("quarter")).windowed_by(Tumbling("15 minutes"))
     quarters.reduce(lambda r: F.sort_array(F.flatten(F.collect_list(r.value["all"])))).suppress().to(out)
     lefts.group_by_key().windowed_by(Session("10 seconds")).count().to(sessions)
     app.run_available()
@@ -249,20 +251,20 @@ def test_a_late_record_changes_only_windows_within_their_grace(
         app = make_app("late")
         windows = app.stream(source, key=Text()).group_by_key()
         counted = windows.windowed_by(Hopping("1 minute", "30 seconds", grace="10 seconds"))
-        kept = counted.count().to_table(table)
+        stream = counted.count().to_table(table)
         app.run_available()
-        return kept
+        return stream
 
     send(broker, source, ("a", "1", 5_000), ("a", "2", 100_000))  # from here on, 90 s is late
     run()
     send(broker, source, ("a", "late", 20_000), ("a", "late for one window", 85_000))
-    kept = run()
-    assert kept.frame.schema.simpleString().startswith(
+    stream = run()
+    assert stream.frame.schema.simpleString().startswith(
         "struct<key:struct<key:string,start:bigint,end:bigint>,value:bigint,"
     )
     at = lambda second: (START_MS + second * 1_000, START_MS + (second + 60) * 1_000)  # noqa: E731
-    found = newest(received(broker, table, 5))
-    assert {(each["start"], each["end"]): found[key] for key in found for each in [json.loads(key or "")]} == {
+    by_key = newest(received(broker, table, 5))
+    assert {(window["start"], window["end"]): by_key[key] for key in by_key for window in [json.loads(key or "")]} == {
         at(-30): "1", at(0): "1", at(60): "2", at(90): "1",
     }  # fmt: skip
 
@@ -284,8 +286,8 @@ def test_state_of_ones_own(make_app: Callable[..., Streams], broker: BrokerProce
     stream = app.stream(source, key=Text(), value=Text())
     stream.process(seen, state="count bigint", output="value string, before bigint").to(target)
     app.run_available()
-    found = [(key, *json.loads(value).values()) for key, value in received(broker, target, 5)]
-    assert sorted(found) == [("a", "new", 0), ("a", "stop", 2), ("a", "x", 0), ("a", "y", 1), ("b", "z", 0)]
+    states = [(key, *json.loads(value).values()) for key, value in received(broker, target, 5)]
+    assert sorted(states) == [("a", "new", 0), ("a", "stop", 2), ("a", "x", 0), ("a", "y", 1), ("b", "z", 0)]
 
 
 def test_running_until_asked_or_broken(

@@ -58,15 +58,15 @@ def held(bootstrap: str, topic: str) -> list[bytes | None]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "held", "enable.partition.eof": True})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         while True:
             message = consumer.poll(20)
             assert message is not None
             if message.error() is None:
-                found.append(message.key())
+                values.append(message.key())
             else:
                 assert message.error().code() == KafkaError._PARTITION_EOF
-                return found
+                return values
     finally:
         consumer.close()
 
@@ -158,8 +158,8 @@ def test_compaction_and_a_broker_that_is_away(own_broker: BrokerProcess) -> None
         time.sleep(0.15)
     put(own_broker.bootstrap, "table", last="1")
     deadline = time.monotonic() + 120
-    while len(kept := held(own_broker.bootstrap, "table")) > 5:
-        assert time.monotonic() < deadline, f"nothing is cleaned: {kept}"
+    while len(values := held(own_broker.bootstrap, "table")) > 5:
+        assert time.monotonic() < deadline, f"nothing is cleaned: {values}"
         time.sleep(0.1)
     own_broker.kill()
     followed = threading.Thread(target=early.follow)

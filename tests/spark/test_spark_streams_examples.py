@@ -36,8 +36,8 @@ def one_task(spark: SparkSession) -> Iterator[None]:
 
 
 def counted(broker: BrokerProcess, topic: str, count: int) -> list[tuple[str, int]]:
-    found = consume(broker.bootstrap, topic, count)
-    return [(each.key().decode(), int.from_bytes(each.value(), "big")) for each in found]
+    messages = consume(broker.bootstrap, topic, count)
+    return [(message.key().decode(), int.from_bytes(message.value(), "big")) for message in messages]
 
 
 def test_word_count_continues_from_its_checkpoint(

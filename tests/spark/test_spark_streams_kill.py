@@ -99,10 +99,10 @@ def test_changes_of_an_aggregate(
         job.wait()
     runpy.run_path(str(tmp_path / "job.py"))["run"](spark, *arguments)
     changes = received(broker, target, BATCHES * KEYS)
-    each = ROWS_PER_BATCH // KEYS
-    wanted = [str(count) for count in range(each, BATCHES * each + 1, each)]
+    rows_per_key = ROWS_PER_BATCH // KEYS
+    expected = [str(count) for count in range(rows_per_key, BATCHES * rows_per_key + 1, rows_per_key)]
     assert {key: [value for k, value in changes if k == key] for key, _ in changes} == {
-        f"k{nth}": wanted for nth in range(KEYS)
+        f"k{nth}": expected for nth in range(KEYS)
     }
     # Nothing is open, and nothing follows: an end that is beyond the last change by the transactions' marks only.
     assert not left_over(broker, target, changes)
@@ -116,13 +116,13 @@ def left_over(broker: BrokerProcess, topic: str, seen: list[tuple[str | None, st
     consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[bytes | None] = []
+        values: list[bytes | None] = []
         while (message := consumer.poll(20)) is not None:
             error = message.error()
             if error is None:
-                found.append(message.value())
+                values.append(message.value())
             elif error.code() == KafkaError._PARTITION_EOF:
-                return found[len(seen) :]
+                return values[len(seen) :]
             else:
                 raise AssertionError(error)
         raise AssertionError("the topic's end did not come")

@@ -46,9 +46,9 @@ def test_a_stream_passes_trace_headers_on_and_its_tasks_have_spans(
     lines.map(key=lambda r: r.value, value=lambda r: F.upper(r.value)).to("traced-out")
     app.run_available()
 
-    found = {message.value(): message.headers() for message in consume(broker.bootstrap, "traced-out", 2)}
+    headers = {message.value(): message.headers() for message in consume(broker.bootstrap, "traced-out", 2)}
     [poll], [send] = traces.wait_for("poll traced-in"), traces.wait_for("send traced-out")
-    assert found == {
+    assert headers == {
         b"A": [("traceparent", CONTEXT), ("tracestate", b"k=v")],
         b"B": [("traceparent", f"00-{send.trace_id}-{send.span_id}-01".encode())],
     }
@@ -74,5 +74,7 @@ def test_the_option_takes_precedence_and_off_adds_nothing(
     [message] = consume(broker.bootstrap, "spark-traced", 1)
     traces.wait_for("send spark-traced")
     [span] = [span for span in traces.spans if span.attributes["messaging.batch.message_count"]]
-    assert len({each.trace_id for each in traces.spans}) == 1, "the tasks of a batch job are one trace"
+    assert len({task_span.trace_id for task_span in traces.spans}) == 1, (
+        "the tasks of a batch job are one trace"
+    )
     assert message.headers() == [("traceparent", f"00-{span.trace_id}-{span.span_id}-01".encode())]

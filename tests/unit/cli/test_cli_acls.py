@@ -45,7 +45,7 @@ class AclServer:
         return metadata.MetadataResponse(brokers=(broker,), controller_id=1)
 
     def describe(self, request: de.DescribeAclsRequest, _version: int) -> de.DescribeAclsResponse:
-        wanted = AclFilter(
+        acl_filter = AclFilter(
             request.resource_type_filter,
             request.resource_name_filter,
             request.pattern_type_filter,
@@ -69,20 +69,20 @@ class AclServer:
                 ),
             )
             for acl in self.acls
-            if wanted.matches(acl)
+            if acl_filter.matches(acl)
         )
         return de.DescribeAclsResponse(error_code=self.error, resources=() if self.error else resources)
 
     def create(self, request: ca.CreateAclsRequest, _version: int) -> ca.CreateAclsResponse:
-        for each in request.creations:
+        for creation in request.creations:
             acl = AclEntry(
-                each.resource_type,
-                each.resource_name,
-                each.resource_pattern_type,
-                each.principal,
-                each.host,
-                each.operation,
-                each.permission_type,
+                creation.resource_type,
+                creation.resource_name,
+                creation.resource_pattern_type,
+                creation.principal,
+                creation.host,
+                creation.operation,
+                creation.permission_type,
             )
             if not self.error:
                 self.acls[acl] = None
@@ -90,17 +90,17 @@ class AclServer:
         return ca.CreateAclsResponse(results=(result,) * len(request.creations))
 
     def delete(self, request: da.DeleteAclsRequest, _version: int) -> da.DeleteAclsResponse:
-        for each in request.filters:
-            wanted = AclFilter(
-                each.resource_type_filter,
-                each.resource_name_filter,
-                each.pattern_type_filter,
-                each.principal_filter,
-                each.host_filter,
-                each.operation,
-                each.permission_type,
+        for requested in request.filters:
+            acl_filter = AclFilter(
+                requested.resource_type_filter,
+                requested.resource_name_filter,
+                requested.pattern_type_filter,
+                requested.principal_filter,
+                requested.host_filter,
+                requested.operation,
+                requested.permission_type,
             )
-            for acl in [acl for acl in self.acls if wanted.matches(acl)]:
+            for acl in [acl for acl in self.acls if acl_filter.matches(acl)]:
                 del self.acls[acl]
         result = da.DeleteAclsFilterResult(error_code=self.error)
         return da.DeleteAclsResponse(filter_results=(result,) * len(request.filters))
@@ -148,10 +148,10 @@ def test_every_principal_gets_every_operation_from_every_host(
         *("--allow-principal", "User:a", "--allow-principal", "User:b", "--allow-host", "10.0.0.1"),
         *("--deny-principal", "User:c", "--deny-host", "10.0.0.2", "--deny-host", "10.0.0.3"),
     )
-    found = {(acl.principal, acl.host, acl.operation, acl.permission_type) for acl in broker.acls}
+    entries = {(acl.principal, acl.host, acl.operation, acl.permission_type) for acl in broker.acls}
     allowed = {(user, "10.0.0.1", operation, 3) for user in ("User:a", "User:b") for operation in (3, 11)}
     denied = {("User:c", host, operation, 2) for host in ("10.0.0.2", "10.0.0.3") for operation in (3, 11)}
-    assert found == allowed | denied
+    assert entries == allowed | denied
 
 
 def test_the_short_cuts_of_producers_and_consumers(call: Callable[..., Done], broker: AclServer) -> None:
@@ -159,9 +159,9 @@ def test_the_short_cuts_of_producers_and_consumers(call: Callable[..., Done], br
         *("--add", "--allow-principal", "User:a", "--producer", "--consumer", "--idempotent"),
         *("--topic", "t", "--group", "g", "--transactional-id", "x"),
     )
-    found = {(acl.resource_type, acl.resource_name, acl.operation) for acl in broker.acls}
+    entries = {(acl.resource_type, acl.resource_name, acl.operation) for acl in broker.acls}
     topic = {(2, "t", operation) for operation in (3, 4, 5, 8)}
-    assert found == topic | {(3, "g", 3), (5, "x", 4), (5, "x", 8), (4, "kafka-cluster", 12)}
+    assert entries == topic | {(3, "g", 3), (5, "x", 4), (5, "x", 8), (4, "kafka-cluster", 12)}
 
 
 def test_a_dry_run_changes_nothing(call: Callable[..., Done], broker: AclServer) -> None:

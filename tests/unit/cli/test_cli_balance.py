@@ -59,8 +59,8 @@ def counts(cluster: MovingCluster) -> dict[int, tuple[int, int]]:
     """The replicas and leaders of each broker."""
     return {
         broker: (
-            sum(broker in each for each in cluster.replicas.values()),
-            sum(broker == each for each in cluster.leaders.values()),
+            sum(broker in replicas for replicas in cluster.replicas.values()),
+            sum(broker == leader for leader in cluster.leaders.values()),
         )
         for broker in cluster.racks
     }
@@ -94,9 +94,9 @@ def test_dry_run_as_rows(call: Call, format: str) -> None:
     if format == "json":
         moves, brokers = [json.loads(line) for line in lines[:4]], [json.loads(line) for line in lines[4:]]
         assert {move["copied_bytes"] for move in moves} == {1_000_000}
-        assert [(each["broker"], each["replicas_after"]) for each in brokers] == [(1, 4), (2, 4), (3, 4)]
-        assert [each["preferred_leaders_before"] for each in brokers] == [3, 3, 0]
-        assert [each["preferred_leaders_after"] for each in brokers] == [2, 2, 2]
+        assert [(row["broker"], row["replicas_after"]) for row in brokers] == [(1, 4), (2, 4), (3, 4)]
+        assert [row["preferred_leaders_before"] for row in brokers] == [3, 3, 0]
+        assert [row["preferred_leaders_after"] for row in brokers] == [2, 2, 2]
     else:
         assert lines[0].split("\t") == ["topic", "partition", "replicas", "target", "copied_bytes"]
         assert lines[5].split("\t")[:4] == ["broker", "rack", "replicas_before", "replicas_after"]

@@ -63,13 +63,13 @@ def test_variables_of_providers_are_replaced(tmp_path: Path, monkeypatch: pytest
         f"ssl.key.password=${{file:{secrets}:password}}\n"
         f"ssl.keystore.password=${{dir:{tmp_path}:token}}\n"
     )
-    for found in (
+    for text in (
         client_properties(str(path), ["client.id=${env:KCLI_TEST_USER}"]),
         {**load_properties(str(path)), "client.id": "from-environment"},
     ):
-        assert found["ssl.key.password"] == "from-file"
-        assert found["ssl.keystore.password"] == "from-directory"
-        assert found["client.id"] == "from-environment"
+        assert text["ssl.key.password"] == "from-file"
+        assert text["ssl.keystore.password"] == "from-directory"
+        assert text["client.id"] == "from-environment"
 
 
 def test_a_provider_that_is_not_known_is_refused(tmp_path: Path) -> None:

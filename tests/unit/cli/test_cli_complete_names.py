@@ -41,7 +41,7 @@ def server() -> Iterator[ScriptedServer]:
 
 
 def _complete(tool: str, words: list[str], incomplete: str) -> list[str]:
-    return [each.value for each in candidates(TOOLS[tool].load(), words, incomplete)]
+    return [candidate.value for candidate in candidates(TOOLS[tool].load(), words, incomplete)]
 
 
 def test_names_come_from_the_cluster(server: ScriptedServer) -> None:

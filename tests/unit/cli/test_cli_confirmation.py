@@ -27,25 +27,25 @@ def test_deletion_asks_at_a_terminal(
     code: int,
 ) -> None:
     def at_terminal(*words: str) -> tuple[int, str]:
-        asked = Terminal()
+        terminal = Terminal()
         monkeypatch.setattr(sys, "stdin", Terminal(answer))
-        monkeypatch.setattr(sys, "stderr", asked)
+        monkeypatch.setattr(sys, "stderr", terminal)
         done = kcli(*words)
         monkeypatch.undo()
-        return done.code, asked.getvalue()
+        return done.code, terminal.getvalue()
 
-    found, asked = at_terminal("topics", "--delete", "--topic", "t")
-    assert found == code
-    assert asked.startswith("This deletes topic t with all records.\nContinue? [y/N] ")
+    status, prompt = at_terminal("topics", "--delete", "--topic", "t")
+    assert status == code
+    assert prompt.startswith("This deletes topic t with all records.\nContinue? [y/N] ")
     assert len(cluster.server.sent(ApiKey.DELETE_TOPICS)) == (code == 0)
-    assert ("Nothing was deleted." in asked) == (code == 1)
+    assert ("Nothing was deleted." in prompt) == (code == 1)
     assert at_terminal("topics", "--delete", "--topic", "u", "--yes") == (0, "")
     file = tmp_path / "offsets.json"
     file.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": -1}]}')
-    found, asked = at_terminal("delete-records", "--offset-json-file", str(file))
-    assert found == code and asked.startswith("This deletes the records of t-0 before the end.\n")
-    found, asked = at_terminal("delete-records", "--offset-json-file", str(file), "--yes")
-    assert (found, asked) == (0, "")
+    status, prompt = at_terminal("delete-records", "--offset-json-file", str(file))
+    assert status == code and prompt.startswith("This deletes the records of t-0 before the end.\n")
+    status, prompt = at_terminal("delete-records", "--offset-json-file", str(file), "--yes")
+    assert (status, prompt) == (0, "")
 
 
 def test_deletion_does_not_ask_without_a_terminal(kcli: Kcli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -102,9 +102,9 @@ def test_filters_select_records_by_key_value_and_header(rules: list[str], expect
         Message(None, b"fatal", [("x", b"a=b")]),
         Message(b"", None),
     ]
-    wanted = record_filter(rules)
-    assert wanted is not None
-    assert [number for number, message in enumerate(messages) if wanted(message)] == expected
+    matches = record_filter(rules)
+    assert matches is not None
+    assert [number for number, message in enumerate(messages) if matches(message)] == expected
 
 
 def test_invalid_filters_are_refused() -> None:

@@ -133,7 +133,7 @@ def test_create_prints_the_new_token(call: Callable[..., Done], tokens: TokenSer
     )
     (request,) = tokens.server.sent(ApiKey.CREATE_DELEGATION_TOKEN)
     assert (request.owner_principal_name, request.max_lifetime_ms) == ("alice", -1)
-    assert [each.principal_name for each in request.renewers] == ["bob", "eve"]
+    assert [renewer.principal_name for renewer in request.renewers] == ["bob", "eve"]
 
 
 @pytest.mark.parametrize("operation", ["renew", "expire"])

@@ -61,7 +61,7 @@ def test_an_example_uses_options_that_its_command_has(name: str, example: Exampl
         if command.family is Family.RAW:
             continue
         declarations = [command.options, *(sub.options for sub in command.subcommands)]
-        known = {f"--{option.name}" for each in declarations for option in options_of(each)}
+        known = {f"--{option.name}" for declaration in declarations for option in options_of(declaration)}
         used = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert used <= known | _UNDECLARED
 
@@ -69,8 +69,8 @@ def test_an_example_uses_options_that_its_command_has(name: str, example: Exampl
 def _calls(shell: str) -> Iterator[tuple[str, list[str]]]:
     """The command lines of kcli in the lines of a shell."""
     joined = shell.replace("\\\n", " ")
-    for found in re.finditer(r"\bkcli ([a-z0-9-]+)([^\n|<>)]*)", joined):
-        yield found[1], [word.strip('"') for word in shlex.split(found[2].replace('"$(', ""))]
+    for call in re.finditer(r"\bkcli ([a-z0-9-]+)([^\n|<>)]*)", joined):
+        yield call[1], [word.strip('"') for word in shlex.split(call[2].replace('"$(', ""))]
 
 
 @tools

@@ -181,8 +181,8 @@ class Refused(Forbidden):
     def produce(self, *words: Any, **_: Any) -> None:
         if len(self.waiting) == self.records:
             raise KafkaException(KafkaError(KafkaError._FATAL, "fatal error", True))
-        value, given = words[1], words[4:5]
-        on_delivery = self.on_delivery or given[0]
+        value, more = words[1], words[4:5]
+        on_delivery = self.on_delivery or more[0]
         message = SimpleNamespace(
             key=lambda: None, value=lambda: value, topic=lambda: "t", partition=lambda: 0
         )
@@ -229,9 +229,9 @@ def test_the_verifiable_producer_reports_each_record_with_the_fatal_error(
     words = "--max-messages 30 --topic t --bootstrap-server 127.0.0.1:1"
     assert run(["verifiable-producer", *words.split()]) == 0
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    failed = [each for each in events if each["name"] == "producer_send_error"]
-    assert sorted(int(each["value"]) for each in failed) == list(range(30))
-    assert {each["message"] for each in failed} == {"Cluster authorization failed."}
+    failed = [event for event in events if event["name"] == "producer_send_error"]
+    assert sorted(int(event["value"]) for event in failed) == list(range(30))
+    assert {event["message"] for event in failed} == {"Cluster authorization failed."}
 
 
 class RefusedAtOnce(Forbidden):

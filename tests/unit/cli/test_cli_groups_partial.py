@@ -58,11 +58,11 @@ class Cluster:
         )
 
     def coordinator(self, request: Any, version: int) -> find_coordinator.FindCoordinatorResponse:
-        found = (
+        coordinators = (
             find_coordinator.Coordinator(key=key, node_id=1, host="127.0.0.1", port=self.server.port)
             for key in request.coordinator_keys
         )
-        return find_coordinator.FindCoordinatorResponse(coordinators=tuple(found))
+        return find_coordinator.FindCoordinatorResponse(coordinators=tuple(coordinators))
 
     def describe_new(
         self, request: Any, version: int
@@ -106,9 +106,9 @@ class Cluster:
                     name=topic.name,
                     partitions=tuple(
                         list_offsets.ListOffsetsPartitionResponse(
-                            partition_index=each.partition_index, offset=5
+                            partition_index=partition.partition_index, offset=5
                         )
-                        for each in topic.partitions
+                        for partition in topic.partitions
                     ),
                 )
                 for topic in request.topics

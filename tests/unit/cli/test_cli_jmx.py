@@ -17,8 +17,8 @@ from kcli.server.beans.exposition.encoding import json_bean
     [(float("nan"), "NaN"), (float("inf"), "Infinity"), (float("-inf"), "-Infinity"), (1.5, "1.5")],
 )
 def test_a_value_of_the_endpoint_is_printed_as_java_prints_it(value: float, text: str) -> None:
-    found = json.loads(json_bean(bean("d", "T", {"a": value})))
-    assert _text(found["a"]) == text
+    document = json.loads(json_bean(bean("d", "T", {"a": value})))
+    assert _text(document["a"]) == text
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,12 @@ def test_wanted_help_goes_to_stdout_unless_the_shim_of_a_script_was_called(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert running.run_command(JOPT, ["--help"]) == 0
-    wanted = capsys.readouterr()
-    assert wanted.out.splitlines()[0] == "A sample." and wanted.err == ""
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[0] == "A sample." and captured.err == ""
     monkeypatch.setenv("KCLI_SCRIPT", "kafka-sample.sh")
     assert running.run_command(JOPT, ["--help"]) == 1
     as_kafka = capsys.readouterr()
-    assert (as_kafka.out, as_kafka.err) == ("", wanted.out)
+    assert (as_kafka.out, as_kafka.err) == ("", captured.out)
 
 
 @pytest.mark.usefixtures("kafkas_script")
@@ -272,14 +272,14 @@ def test_a_reader_that_goes_away_ends_a_dump_in_silence(tmp_path: Path) -> None:
 
 def test_completion_knows_options_values_and_subcommands() -> None:
     topics = TOOLS["topics"].load()
-    assert [each.value for each in candidates(topics, [], "--rep")] == [
+    assert [candidate.value for candidate in candidates(topics, [], "--rep")] == [
         "--replication-factor",
         "--replica-assignment",
     ]
-    assert [each.value for each in candidates(topics, ["--output"], "j")] == ["json"]
+    assert [candidate.value for candidate in candidates(topics, ["--output"], "j")] == ["json"]
     cluster = TOOLS["cluster"].load()
-    assert [each.value for each in candidates(cluster, [], "un")] == ["unregister"]
-    assert "--id" in [each.value for each in candidates(cluster, ["unregister"], "--")]
+    assert [candidate.value for candidate in candidates(cluster, [], "un")] == ["unregister"]
+    assert "--id" in [candidate.value for candidate in candidates(cluster, ["unregister"], "--")]
 
 
 def test_a_shell_can_ask_for_completions() -> None:
@@ -382,8 +382,10 @@ def test_every_tool_has_help_for_every_option() -> None:
         assert command.name == tool.name
         declared = [command.options, *(sub.options for sub in command.subcommands)]
         for declaration in declared:
-            for each in options_of(declaration):
-                assert each.help.endswith((".", ")")), f"{tool.name} --{each.name}: {each.help!r}"
+            for option_declared in options_of(declaration):
+                assert option_declared.help.endswith((".", ")")), (
+                    f"{tool.name} --{option_declared.name}: {option_declared.help!r}"
+                )
 
 
 def test_the_list_of_topics_needs_few_modules() -> None:
@@ -396,10 +398,10 @@ def test_the_list_of_topics_needs_few_modules() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     rooms = ("kcli.client.admin.", "kcli.security.", "kcli.metadata")
-    found = {name for name in done.stdout.splitlines()[-1].split() if name.startswith(rooms)}
+    modules = {name for name in done.stdout.splitlines()[-1].split() if name.startswith(rooms)}
     allowed = {"kcli.client.admin.admin", "kcli.client.admin.parts", "kcli.client.admin.topics"}
     allowed |= {"kcli.security.client", "kcli.security.acls", "kcli.security.acls.grants"}
-    assert {name for name in found if not name.startswith("kcli.security.tls")} <= allowed
+    assert {name for name in modules if not name.startswith("kcli.security.tls")} <= allowed
 
 
 def test_each_admin_call_is_found_in_its_module() -> None:

@@ -39,7 +39,7 @@ def test_topics_are_described_in_a_few_requests(
         ApiKey.DESCRIBE_CONFIGS: CONFIGS,
         ApiKey.DESCRIBE_CLUSTER: 1,
     }
-    assert {len(each.topics) for each in cluster.server.sent(ApiKey.DESCRIBE_TOPIC_PARTITIONS)} == {
+    assert {len(request.topics) for request in cluster.server.sent(ApiKey.DESCRIBE_TOPIC_PARTITIONS)} == {
         TOPICS_PER_REQUEST
     }
 
@@ -62,15 +62,15 @@ def test_settings_of_all_topics_come_in_a_few_requests(
     done = kcli("configs", "--describe", "--entity-type", "topics")
     assert done.code == 0 and len(done.out.splitlines()) == 3 * TOPICS
     assert requests(cluster) == {ApiKey.METADATA: 1, ApiKey.DESCRIBE_CONFIGS: CONFIGS}
-    assert {len(each.resources) for each in cluster.server.sent(ApiKey.DESCRIBE_CONFIGS)} == {
+    assert {len(request.resources) for request in cluster.server.sent(ApiKey.DESCRIBE_CONFIGS)} == {
         RESOURCES_PER_REQUEST
     }
 
 
 def test_settings_of_brokers_are_requested_one_by_one(kcli: Kcli, cluster: ScriptedCluster) -> None:
     assert kcli("configs", "--describe", "--entity-type", "brokers").code == 0
-    asked = [
+    requested = [
         [resource.resource_name for resource in request.resources]
         for request in cluster.server.sent(ApiKey.DESCRIBE_CONFIGS)
     ]
-    assert asked == [["1"], [""]]
+    assert requested == [["1"], [""]]

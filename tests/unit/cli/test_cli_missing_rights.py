@@ -67,7 +67,7 @@ def test_the_command_names_principal_operation_and_resource() -> None:
     assert cluster == "kcli acls --add --allow-principal User:a --operation Alter --cluster"
 
 
-@pytest.mark.parametrize("type", [each for each in ResourceType if each > ResourceType.ANY])
+@pytest.mark.parametrize("type", [kind for kind in ResourceType if kind > ResourceType.ANY])
 def test_the_tool_accepts_its_own_command_for_each_type(type: ResourceType) -> None:
     from kcli.cli.syntax import jopt
     from kcli.cli.tools.acls.bindings import SUPPORTED, wanted_bindings

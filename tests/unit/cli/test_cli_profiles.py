@@ -264,9 +264,9 @@ def test_options_of_a_job_take_precedence_over_the_profile(
     monkeypatch.chdir(tmp_path)
     Path("servers.properties").write_text("bootstrap.servers=h:1\n")
     Path("job.properties").write_text("export.command.config=f\ningest.bootstrap.servers=other:1\n")
-    found = _job(profiles, tmp_path, *words)
-    assert [word for word in found[: -len(words)] if word.startswith("--")] == added
-    assert found[-len(words) :] == words
+    job = _job(profiles, tmp_path, *words)
+    assert [word for word in job[: -len(words)] if word.startswith("--")] == added
+    assert job[-len(words) :] == words
 
 
 def test_a_profile_is_not_for_other_jobs(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,7 +69,7 @@ class Cluster:
         )
 
     def update(self, request: Any, version: int) -> update_features.UpdateFeaturesResponse:
-        refused = any(each.max_version_level == 9 for each in request.feature_updates)
+        refused = any(update.max_version_level == 9 for update in request.feature_updates)
         return update_features.UpdateFeaturesResponse(
             error_code=ErrorCode.INVALID_UPDATE_VERSION if refused else ErrorCode.NONE,
             error_message="too high" if refused else None,
@@ -216,18 +216,18 @@ def test_features_upgrade_downgrade_and_disable_send_their_upgrade_type(kcli: Kc
         "a can be downgraded to 0.\n"
     )
     assert kcli("features", "disable", "--feature", "a", "--unsafe").out == "a was disabled.\n"
-    asked = [
+    requested = [
         (request.feature_updates[0].upgrade_type, request.validate_only)
         for request in cluster.server.sent(ApiKey.UPDATE_FEATURES)
     ]
-    assert asked == [(1, False), (2, True), (3, False)]
+    assert requested == [(1, False), (2, True), (3, False)]
 
 
 def test_features_of_a_release(kcli: Kcli, cluster: Cluster) -> None:
     kcli("features", "upgrade", "--release-version", "3.9")
     kcli("features", "downgrade", "--release-version", "3.9")
     up, down = (
-        {each.feature: each.max_version_level for each in request.feature_updates}
+        {update.feature: update.max_version_level for update in request.feature_updates}
         for request in cluster.server.sent(ApiKey.UPDATE_FEATURES)
     )
     assert up == {"metadata.version": 21, "kraft.version": 1}

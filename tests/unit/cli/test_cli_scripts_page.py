@@ -27,9 +27,9 @@ BY_SCRIPT = {tool.script: tool for tool in TOOLS.values() if tool.script}
 
 def rows() -> dict[str, tuple[str, str]]:
     """script -> state and words."""
-    found = re.findall(r"^\| ([\w-]+\.sh) \| (.+?) \| (.*?) ?\|$", PAGE.read_text(encoding="utf-8"), re.M)
-    assert len(found) == len({script for script, _, _ in found}), "no script twice"
-    return {script: (state, words) for script, state, words in found}
+    matches = re.findall(r"^\| ([\w-]+\.sh) \| (.+?) \| (.*?) ?\|$", PAGE.read_text(encoding="utf-8"), re.M)
+    assert len(matches) == len({script for script, _, _ in matches}), "no script twice"
+    return {script: (state, words) for script, state, words in matches}
 
 
 def test_the_page_lists_every_script_of_kafka_in_order() -> None:
@@ -51,8 +51,8 @@ def test_options_that_are_named_are_there() -> None:
         if state == "not yet" or script == RUN_CLASS:
             continue
         command = BY_SCRIPT[script].load()
-        declared = [command.options, *(each.options for each in command.subcommands)]
-        known = {each.name for options in declared for each in options_of(options)}
+        declared = [command.options, *(subcommand.options for subcommand in command.subcommands)]
+        known = {option.name for options in declared for option in options_of(options)}
         named = set(re.findall(r"`--([\w-]+)", words))
         assert named <= known, script
 

@@ -38,8 +38,8 @@ from kcli.cli.syntax.registry import TOOLS
     ],
 )
 def test_words_that_bash_has_broken_are_joined(words: str, joined: str, before: str) -> None:
-    found = joined_words(words.split(), len(words.split()) - 1)
-    assert found == (joined.split(), len(joined.split()) - 1, before)
+    line = joined_words(words.split(), len(words.split()) - 1)
+    assert line == (joined.split(), len(joined.split()) - 1, before)
 
 
 def complete(*words: str) -> list[str]:
@@ -73,7 +73,7 @@ def test_values_and_paths_are_offered(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
 
     def offered(tool: str, option: str, incomplete: str) -> list[str]:
-        return [each.value for each in candidates(TOOLS[tool].load(), [option], incomplete)]
+        return [candidate.value for candidate in candidates(TOOLS[tool].load(), [option], incomplete)]
 
     assert offered("configs", "--entity-type", "c") == ["client-metrics", "clients"]
     assert offered("leader-election", "--election-type", "") == ["preferred", "unclean"]

@@ -77,8 +77,8 @@ def test_bytes_come_from_brokers_that_were_there_before() -> None:
 
     before = sample(0, {A0: 0, B0: 0}, brokers=brokers(1, 1000))
     now = sample(2, {A0: 0, B0: 0}, brokers=brokers(1, 5000))
-    found = {row.topic: row.bytes_in for row in rows_of(before, now, "in").topics}
-    assert found == {"a": 2000.0, "b": 0.0}
+    rates = {row.topic: row.bytes_in for row in rows_of(before, now, "in").topics}
+    assert rates == {"a": 2000.0, "b": 0.0}
     restarted = sample(2, {A0: 0, B0: 0}, brokers=brokers(2, 5000))
     assert {row.bytes_in for row in rows_of(before, restarted, "in").topics} == {0.0}
 
@@ -156,10 +156,10 @@ def shown(width: int, height: int, topics: int = 40) -> list[str]:
     groups = [group("grüppe\x1b[2J", {("topic-00", 0): 2}), *(group(f"g{n}", {}) for n in range(30))]
     partitions = {key: Partition(1, (1,), (1,)) for key in ends} | {("sick", 0): Partition(-1, (1,), ())}
     now = sample(1, ends, groups=groups, partitions=partitions, brokers=[BrokerSample(NODE, "off")])
-    found = tables(rows_of(now, now, "name"), now.time_ms)
+    drawn = tables(rows_of(now, now, "name"), now.time_ms)
     file = io.StringIO()
     console = Console(file=file, width=width, height=height, force_terminal=False)
-    console.print(screen(found, head="head", foot="foot", errors=["one error"], width=width, height=height))
+    console.print(screen(drawn, head="head", foot="foot", errors=["one error"], width=width, height=height))
     return file.getvalue().splitlines()
 
 

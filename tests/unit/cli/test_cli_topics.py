@@ -127,14 +127,14 @@ def test_alter_and_delete_are_silent(kcli: Kcli, cluster: ScriptedCluster) -> No
     grow = ("topics", "--alter", "--topic", "t", "--partitions", "3", "--replica-assignment", "1,1,2")
     assert kcli(*grow) == Done(0, "", "")
     (request,) = cluster.server.sent(ApiKey.CREATE_PARTITIONS)
-    assert [each.broker_ids for each in request.topics[0].assignments] == [(2,)]
+    assert [assignment.broker_ids for assignment in request.topics[0].assignments] == [(2,)]
     assert kcli("topics", "--delete", "--topic", ".", "--dry-run").out == (
         "Would delete topic t.\nWould delete topic u.\n"
     )
     assert not cluster.server.sent(ApiKey.DELETE_TOPICS)
     assert kcli("topics", "--delete", "--topic", ".") == Done(0, "", "")
     (deleted,) = cluster.server.sent(ApiKey.DELETE_TOPICS)
-    assert [each.name for each in deleted.topics] == ["t", "u"]
+    assert [topic.name for topic in deleted.topics] == ["t", "u"]
     missing = kcli("topics", "--delete", "--topic", "nope")
     assert missing.out == "Error while executing topic command : Topic 'nope' does not exist as expected\n"
     assert kcli("topics", "--delete", "--topic", "nope", "--if-exists") == Done(0, "", "")

@@ -57,9 +57,9 @@ TOOLS: dict[str, Callable[[str], dict[str, object]]] = {
 
 
 def context(issued: Issued) -> ssl.SSLContext:
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    found.load_cert_chain(issued.pem)
-    return found
+    tls_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls_context.load_cert_chain(issued.pem)
+    return tls_context
 
 
 @pytest.fixture(autouse=True)
@@ -93,10 +93,10 @@ def test_a_tool_without_security_learns_what_the_port_needs(
 ) -> None:
     with ScriptedServer(LOCKED, tls=context(certificates.server)) as server:
         (line,) = explanation(TOOLS[tool](server.address), caplog)
-    wanted = (
+    expected = (
         "this port speaks TLS, the client does not: set security.protocol=SASL_SSL (sasl.mechanism PLAIN)"
     )
-    assert line == f"Connection to {server.address} could not be established ({wanted})."
+    assert line == f"Connection to {server.address} could not be established ({expected})."
 
 
 def test_librdkafka_calls_when_no_broker_can_be_reached(

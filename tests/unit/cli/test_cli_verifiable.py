@@ -117,8 +117,8 @@ def test_the_producer_tells_each_delivery(capsys: pytest.CaptureFixture[str]) ->
     assert (totals["acked"], totals["target_throughput"]) == (1, 5)
 
 
-def _consumer(**given: Any) -> VerifiableConsumerOptions:
-    return VerifiableConsumerOptions(bootstrap_server="127.0.0.1:1", topic="t", group_id="g", **given)
+def _consumer(**settings: Any) -> VerifiableConsumerOptions:
+    return VerifiableConsumerOptions(bootstrap_server="127.0.0.1:1", topic="t", group_id="g", **settings)
 
 
 def test_the_consumer_of_either_protocol() -> None:
@@ -137,7 +137,7 @@ def test_the_consumer_takes_no_more_than_its_maximum(capsys: pytest.CaptureFixtu
     consumer.consumer.close()
     assert ends == {("t", 1): 2, ("t", 0): 6}
     *records, summary = _events(capsys.readouterr().out)
-    assert [(each["partition"], each["offset"]) for each in records] == [(1, 0), (1, 1), (0, 5)]
+    assert [(record["partition"], record["offset"]) for record in records] == [(1, 0), (1, 1), (0, 5)]
     assert summary["count"] == 4
     assert summary["partitions"] == [
         {"topic": "t", "partition": 1, "count": 2, "minOffset": 0, "maxOffset": 1},

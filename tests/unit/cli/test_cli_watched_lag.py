@@ -148,6 +148,6 @@ def test_the_state_of_a_group_has_its_lag_and_its_worst_partition(capsys: pytest
     assert row.split()[-4:] == ["Stable", "40", "STOP", "1"]
     assert sentence == SENTENCE
     (line,) = watched_twice(capsys, show_state, "json")
-    found = json.loads(line)
-    assert (found["state"], found["lag"], found["status"]) == ("Stable", 40, "STOP")
-    assert SENTENCE.endswith(found["explanation"])
+    state = json.loads(line)
+    assert (state["state"], state["lag"], state["status"]) == ("Stable", 40, "STOP")
+    assert SENTENCE.endswith(state["explanation"])

@@ -302,10 +302,10 @@ def test_the_audit_log_is_rotated_and_its_fields_are_cut(
     for _ in range(4):
         log.end(deed, long, long)
     log.close()
-    assert sorted(each.name for each in tmp_path.iterdir()) == [
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
         "audit.jsonl",
         "audit.jsonl.1",
         "audit.jsonl.2",
     ]
-    assert all(each.stat().st_size < 8000 for each in tmp_path.iterdir())
+    assert all(file.stat().st_size < 8000 for file in tmp_path.iterdir())
     assert path.stat().st_mode & 0o077 == 0

@@ -17,12 +17,12 @@ from rigs.scripted_cluster import ScriptedCluster, quorum_led_by
 def test_the_list_has_what_each_broker_leads_and_stores() -> None:
     async def story() -> None:
         async with scripted() as browser:
-            found = await browser.get("/api/clusters/main/brokers")
-            assert found["total"] == 1
-            (row,) = found["rows"]
+            answer = await browser.get("/api/clusters/main/brokers")
+            assert answer["total"] == 1
+            (row,) = answer["rows"]
             assert (row["id"], row["rack"], row["leaders"]) == (1, "rack-a", 3)
             assert row["size_bytes"] == 630
-            assert 0 <= found["age_ms"] < 10_000
+            assert 0 <= answer["age_ms"] < 10_000
 
     asyncio.run(story())
 
@@ -44,9 +44,9 @@ class LostBroker(ScriptedCluster):
     """Broker 2 is fenced. A topic has a replica on broker 3, which the cluster does not list."""
 
     def cluster(self, request: Any, version: int) -> describe_cluster.DescribeClusterResponse:
-        found = super().cluster(request, version)
+        response = super().cluster(request, version)
         fenced = describe_cluster.DescribeClusterBroker(broker_id=2, host="gone", port=9092, is_fenced=True)
-        return replace(found, brokers=(*found.brokers, fenced))
+        return replace(response, brokers=(*response.brokers, fenced))
 
     def metadata(self, request: Any, version: int) -> metadata.MetadataResponse:
         partition = metadata.MetadataResponsePartition(leader_id=1, replica_nodes=(1, 3), isr_nodes=(1,))
@@ -57,13 +57,13 @@ class LostBroker(ScriptedCluster):
 def test_brokers_without_heartbeats_are_fenced_rows_and_not_counted() -> None:
     async def story() -> None:
         async with scripted(LostBroker()) as browser:
-            found = await browser.get("/api/clusters/main/brokers")
-            assert [(row["id"], row["host"], row["is_fenced"]) for row in found["rows"]] == [
+            answer = await browser.get("/api/clusters/main/brokers")
+            assert [(row["id"], row["host"], row["is_fenced"]) for row in answer["rows"]] == [
                 (1, "127.0.0.1", False),
                 (2, "gone", True),
                 (3, "", True),
             ]
-            assert [row["out_of_sync"] for row in found["rows"]] == [0, 0, 1]
+            assert [row["out_of_sync"] for row in answer["rows"]] == [0, 0, 1]
             overview = await browser.get("/api/clusters/main/overview")
             assert (overview["brokers"], overview["fenced"], overview["leaders_least"]) == (1, [2, 3], 1)
 
@@ -73,8 +73,8 @@ def test_brokers_without_heartbeats_are_fenced_rows_and_not_counted() -> None:
 def test_a_search_that_matches_nothing_is_empty() -> None:
     async def story() -> None:
         async with scripted() as browser:
-            found = await browser.get("/api/clusters/main/brokers?search=rack-b")
-            assert (found["total"], found["rows"]) == (0, [])
+            answer = await browser.get("/api/clusters/main/brokers?search=rack-b")
+            assert (answer["total"], answer["rows"]) == (0, [])
             assert (await browser.get("/api/clusters/main/brokers?search=RACK-a"))["total"] == 1
 
     asyncio.run(story())
@@ -83,12 +83,12 @@ def test_a_search_that_matches_nothing_is_empty() -> None:
 def test_one_broker_shows_its_directories_and_their_errors() -> None:
     async def story() -> None:
         async with scripted() as browser:
-            found = await browser.get("/api/clusters/main/brokers/1")
-            assert [(each["path"], each["replicas"]) for each in found["directories"]] == [
+            answer = await browser.get("/api/clusters/main/brokers/1")
+            assert [(directory["path"], directory["replicas"]) for directory in answer["directories"]] == [
                 ("/data/a", 2),
                 ("/data/b", 0),
             ]
-            assert found["directories"][1]["error"]
+            assert answer["directories"][1]["error"]
             for wrong in ("2", "x", "99999999999999"):
                 await browser.get(f"/api/clusters/main/brokers/{wrong}")
                 assert browser.status == 400
@@ -99,12 +99,12 @@ def test_one_broker_shows_its_directories_and_their_errors() -> None:
 def test_settings_show_their_defaults_and_hide_secrets() -> None:
     async def story() -> None:
         async with scripted() as browser:
-            found = await browser.get("/api/clusters/main/brokers/1/configs?search=password")
-            assert [(each["name"], each["value"], each["is_sensitive"]) for each in found["rows"]] == [
+            answer = await browser.get("/api/clusters/main/brokers/1/configs?search=password")
+            assert [(row["name"], row["value"], row["is_sensitive"]) for row in answer["rows"]] == [
                 ("password", None, True)
             ]
-            found = await browser.get("/api/clusters/main/brokers/1/configs")
-            assert [each["name"] for each in found["rows"]] == [
+            answer = await browser.get("/api/clusters/main/brokers/1/configs")
+            assert [row["name"] for row in answer["rows"]] == [
                 "min.insync.replicas",
                 "password",
                 "retention.ms",
@@ -140,9 +140,9 @@ def test_a_preview_of_a_change_asks_the_cluster_and_changes_nothing() -> None:
                     "log.retention.ms": None,
                 }
             }
-            found = await browser.post(path, {**body, "preview": True})
-            assert found["preview"] is True
-            assert found["command"].endswith(
+            answer = await browser.post(path, {**body, "preview": True})
+            assert answer["preview"] is True
+            assert answer["command"].endswith(
                 "configs --bootstrap-server "
                 f"{cluster.server.address} --alter --entity-type brokers --entity-name 1 "
                 "--add-config 'log.cleaner.threads=2,log.cleanup.policy=[a,b]' --delete-config log.retention.ms"
@@ -169,13 +169,13 @@ def test_a_secret_is_not_in_the_command() -> None:
             )
             settings = dict.fromkeys(names, "s3cret,x")
             for is_preview in (True, False):
-                found = await browser.post(path, {"settings": settings, "preview": is_preview})
-                assert "s3cret" not in str(found)
-                assert found["command"].endswith(
+                answer = await browser.post(path, {"settings": settings, "preview": is_preview})
+                assert "s3cret" not in str(answer)
+                assert answer["command"].endswith(
                     ",".join([*(f"{name}=PASSWORD" for name in names[:3]), "my.plugin.token=VALUE"])
                 )
             sent = cluster.server.requests[-1][2].resources[0].configs
-            assert {each.value for each in sent} == {"s3cret,x"}
+            assert {op.value for op in sent} == {"s3cret,x"}
 
     asyncio.run(story())
 
@@ -183,11 +183,11 @@ def test_a_secret_is_not_in_the_command() -> None:
 def test_the_clusters_error_reaches_the_page() -> None:
     async def story() -> None:
         async with scripted() as browser:
-            found = await browser.post(
+            answer = await browser.post(
                 "/api/clusters/main/brokers/1/configs", {"settings": {"bad": "1"}, "preview": True}
             )
             assert browser.status == 400
-            assert found == {"error": "INVALID_CONFIG", "message": "Unknown topic config name: bad"}
+            assert answer == {"error": "INVALID_CONFIG", "message": "Unknown topic config name: bad"}
             await browser.post("/api/clusters/main/brokers/1/configs", {"settings": {}})
             assert browser.status == 400
 

@@ -41,8 +41,8 @@ def test_an_answer_is_used_again_until_it_is_too_old() -> None:
     async def story(world: World) -> None:
         assert (await world.cache.get("k", 10, world.load)).value == 1
         world.now = 9
-        found = await world.cache.get("k", 10, world.load)
-        assert (found.value, found.age_ms) == (1, 9000)
+        answer = await world.cache.get("k", 10, world.load)
+        assert (answer.value, answer.age_ms) == (1, 9000)
         world.now = 11
         assert (await world.cache.get("k", 10, world.load)).value == 2
 
@@ -53,8 +53,8 @@ def test_an_older_answer_may_be_used_while_a_new_one_is_on_its_way() -> None:
     async def story(world: World) -> None:
         await world.cache.get("k", 10, world.load)
         world.now = 30
-        found = await world.cache.get("k", 10, world.load, older_seconds=50)
-        assert (found.value, found.age_ms) == (1, 30_000)
+        answer = await world.cache.get("k", 10, world.load, older_seconds=50)
+        assert (answer.value, answer.age_ms) == (1, 30_000)
         await asyncio.sleep(0.01)
         assert (await world.cache.get("k", 10, world.load, older_seconds=50)).value == 2
         world.now = 91
@@ -71,7 +71,7 @@ def test_callers_that_wait_share_one_request_even_if_one_gives_up() -> None:
         waiting[0].cancel()
         await asyncio.sleep(0)
         world.ready.set()
-        assert [(await each).value for each in waiting[1:]] == [1, 1]
+        assert [(await task).value for task in waiting[1:]] == [1, 1]
         assert world.asked == 1
 
     with_world(story)
@@ -133,8 +133,8 @@ def test_an_old_answer_of_a_cluster_that_does_not_answer_is_stale() -> None:
             raise OSError("gone")
 
         world.now = 100
-        found = await world.cache.get("k", 10, fail, older_seconds=50)
-        assert (found.value, found.is_stale) == (2, True)
+        answer = await world.cache.get("k", 10, fail, older_seconds=50)
+        assert (answer.value, answer.is_stale) == (2, True)
         lost = Cache(lambda: world.now, lambda: True)
         await lost.get("k", 10, world.load)
         world.now = 1000

@@ -36,11 +36,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def until(page: Browser, is_right: Callable[[Any], bool], path: str = "/contact") -> Any:
     for _ in range(1000):
-        found = await page.get(f"{MAIN}{path}")
-        if is_right(found):
-            return found
+        answer = await page.get(f"{MAIN}{path}")
+        if is_right(answer):
+            return answer
         await asyncio.sleep(0.01)
-    raise AssertionError(found)
+    raise AssertionError(answer)
 
 
 @contextlib.asynccontextmanager
@@ -56,9 +56,9 @@ async def scripted_with(cluster: ScriptedCluster, **settings: Any) -> AsyncItera
 def test_an_answer_of_a_healthy_cluster_has_its_time_and_nothing_is_silent() -> None:
     async def story() -> None:
         async with scripted() as page:
-            found = await page.get(f"{MAIN}/overview")
-            assert (found["stale"], found["unreachable"]) == (False, None)
-            assert 0 <= found["age_ms"] < 10_000 and found["as_of"] > 1_700_000_000_000
+            answer = await page.get(f"{MAIN}/overview")
+            assert (answer["stale"], answer["unreachable"]) == (False, None)
+            assert 0 <= answer["age_ms"] < 10_000 and answer["as_of"] > 1_700_000_000_000
 
     asyncio.run(story())
 
@@ -68,11 +68,11 @@ def test_the_kept_figures_of_a_dead_cluster_are_marked_as_old_and_the_server_is_
         cluster = ScriptedCluster()
         async with scripted(cluster) as page:
             assert (await page.get(f"{MAIN}/overview"))["stale"] is False
-            await until(page, lambda found: found["unreachable"] is None)
+            await until(page, lambda answer: answer["unreachable"] is None)
             cluster.server.__exit__()
-            found = await until(page, lambda found: found["unreachable"] is not None, "/overview")
-            assert (found["brokers"], found["stale"], found["unreachable"]["is_whole"]) == (1, True, True)
-            (server,) = found["unreachable"]["servers"]
+            answer = await until(page, lambda answer: answer["unreachable"] is not None, "/overview")
+            assert (answer["brokers"], answer["stale"], answer["unreachable"]["is_whole"]) == (1, True, True)
+            (server,) = answer["unreachable"]["servers"]
             assert server["name"] == f"broker 1 at 127.0.0.1:{cluster.server.port}"
             assert server["reason"] and server["for_ms"] >= 0
 
@@ -84,9 +84,9 @@ def test_a_list_that_is_not_known_ends_at_once_with_the_servers_that_do_not_answ
         main = ClusterSettings(name="main", properties={"bootstrap.servers": "127.0.0.1:1"})
         async with console(main) as address, browser(address) as page:
             await page.open()
-            found = await page.get(f"{MAIN}/topics")
-            assert (page.status, found["error"]) == (504, "NO_ANSWER")
-            assert "127.0.0.1:1 (connection refused) does not answer" in found["message"]
+            answer = await page.get(f"{MAIN}/topics")
+            assert (page.status, answer["error"]) == (504, "NO_ANSWER")
+            assert "127.0.0.1:1 (connection refused) does not answer" in answer["message"]
 
     asyncio.run(story())
 
@@ -125,12 +125,12 @@ def test_a_frozen_server_is_silent_although_it_accepts_connections(monkeypatch: 
 def test_a_cluster_that_comes_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with scripted() as page:
-            await until(page, lambda found: found["unreachable"] is None)
+            await until(page, lambda answer: answer["unreachable"] is None)
             probe = Contact._ask
             monkeypatch.setattr(Contact, "_ask", _refuse)
-            await until(page, lambda found: found["unreachable"] is not None)
+            await until(page, lambda answer: answer["unreachable"] is not None)
             monkeypatch.setattr(Contact, "_ask", probe)
-            assert (await until(page, lambda found: not found["stale"]))["unreachable"] is None
+            assert (await until(page, lambda answer: not answer["stale"]))["unreachable"] is None
 
     async def _refuse(*_: object) -> None:
         raise ConnectionRefusedError
@@ -162,10 +162,10 @@ def test_a_silent_server_among_others_ends_only_requests_that_wait_long(
 def test_a_server_that_refuses_the_login_answers_and_is_not_asked_again_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[Address] = []
+    addresses: list[Address] = []
 
     async def refuse(_: Contact, address: Address, *__: object) -> None:
-        asked.append(address)
+        addresses.append(address)
         raise SaslAuthenticationException("wrong password")
 
     async def story() -> None:
@@ -173,9 +173,9 @@ def test_a_server_that_refuses_the_login_answers_and_is_not_asked_again_soon(
         config = ClientConfig(servers=(Address("127.0.0.1", 1),))
         contact = Contact(config, SystemNetwork(), asyncio.get_running_loop().time)
         contact.used()
-        await loops.until(lambda: bool(asked))
+        await loops.until(lambda: bool(addresses))
         await asyncio.sleep(0.2)
-        assert (len(asked), contact.silence()) == (1, None)
+        assert (len(addresses), contact.silence()) == (1, None)
         await contact.close()
 
     asyncio.run(story())
@@ -205,8 +205,8 @@ def test_the_lag_of_a_spark_query_is_unknown_if_the_cluster_does_not_answer(tmp_
             (row,) = (await page.get(f"{MAIN}/spark/queries"))["rows"]
             assert row["lag"] is not None
             cluster.server.__exit__()
-            found = await until(page, lambda found: found["unreachable"] is not None, "/spark/queries")
-            (row,) = found["rows"]
+            answer = await until(page, lambda answer: answer["unreachable"] is not None, "/spark/queries")
+            (row,) = answer["rows"]
             assert (row["lag"], row["unanswered_topics"], row["hidden_topics"]) == (None, 1, 0)
             assert row["batch"] == 7, "the checkpoint is known without the cluster"
 
@@ -230,7 +230,7 @@ class Half(ScriptedCluster):
             topics=tuple(
                 list_offsets.ListOffsetsTopicResponse(
                     name=topic.name,
-                    partitions=tuple(answer(each.partition_index) for each in topic.partitions),
+                    partitions=tuple(answer(partition.partition_index) for partition in topic.partitions),
                 )
                 for topic in request.topics
             )

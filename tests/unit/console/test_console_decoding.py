@@ -89,7 +89,8 @@ def test_indentation_keeps_numbers_and_repeated_names() -> None:
 
 @given(
     st.recursive(
-        st.none() | st.floats() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
+        st.none() | st.floats() | st.text(),
+        lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     )
 )
 def test_indented_json_has_the_same_meaning(tree: object) -> None:
@@ -140,7 +141,7 @@ def test_no_piece_is_taken_after_the_limit() -> None:
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
-        lambda each: st.lists(each) | st.dictionaries(st.text(), each),
+        lambda children: st.lists(children) | st.dictionaries(st.text(), children),
     )
 )
 def test_a_decoded_value_has_the_text_of_the_json_library(tree: Value) -> None:
@@ -181,8 +182,8 @@ def test_a_schema_id_selects_the_decoder() -> None:
 def test_a_row_has_no_more_than_fifty_headers_and_says_how_many_there_are() -> None:
     headers = tuple((f"h{n}", b"<script>alert(1)</script>") for n in range(2000))
     record = ReadRecord(partition=0, offset=1, timestamp_ms=2, headers=headers)
-    found = row(record, Decoders(Decoder(), Decoder()))
-    assert len(found["headers"]) == 50 and found["headers_count"] == 2000
+    shown = row(record, Decoders(Decoder(), Decoder()))
+    assert len(shown["headers"]) == 50 and shown["headers_count"] == 2000
 
 
 def test_an_envelope_is_read_by_the_console_producer() -> None:
@@ -191,7 +192,7 @@ def test_an_envelope_is_read_by_the_console_producer() -> None:
     record = ReadRecord(
         partition=3, offset=9, timestamp_ms=5, key=b"\xff", value=b"v", headers=(("a", None), ("a", b"\xfe"))
     )
-    found = read(envelope(record, "t"), 1)
-    assert found is not None
-    assert (found.key, found.value, found.headers) == (b"\xff", b"v", [("a", None), ("a", b"\xfe")])
-    assert (found.partition, found.timestamp_ms) == (3, 5)
+    parsed = read(envelope(record, "t"), 1)
+    assert parsed is not None
+    assert (parsed.key, parsed.value, parsed.headers) == (b"\xff", b"v", [("a", None), ("a", b"\xfe")])
+    assert (parsed.partition, parsed.timestamp_ms) == (3, 5)

@@ -66,7 +66,8 @@ def test_the_preview_shows_which_leaders_change_and_the_action_elects_them(tmp_p
         async with scripted(cluster, audit_file=str(audit)) as page:
             seen = await page.post(ELECT, {"preview": True})
             assert [
-                (each["partition"], each["leader"], each["preferred"]) for each in seen["details"]["changes"]
+                (change["partition"], change["leader"], change["preferred"])
+                for change in seen["details"]["changes"]
             ] == [
                 (1, 2, 1),
                 (3, None, 2),

@@ -54,9 +54,9 @@ def test_a_broker_that_dies_while_the_page_is_open(monkeypatch: pytest.MonkeyPat
         async with scripted(cluster) as page:
             assert (await page.get(BROKERS))["total"] == 1
             cluster.server.__exit__()
-            found = await page.get(f"{BROKERS}/1/configs")
-            assert (page.status, found["error"]) == (504, "TIMEOUT")
-            assert f"no connection to 127.0.0.1:{cluster.server.port}" in found["message"]
+            answer = await page.get(f"{BROKERS}/1/configs")
+            assert (page.status, answer["error"]) == (504, "TIMEOUT")
+            assert f"no connection to 127.0.0.1:{cluster.server.port}" in answer["message"]
             assert (await page.get(BROKERS))["total"] == 1, "the kept answer, with its age"
 
     asyncio.run(story())
@@ -74,9 +74,9 @@ def test_an_action_continues_if_the_browser_goes_away() -> None:
 
     async def story() -> None:
         async with scripted(Slow()) as page:
-            asked = asyncio.create_task(page.post(TOPICS, {"name": "new"}))
+            task = asyncio.create_task(page.post(TOPICS, {"name": "new"}))
             await asyncio.to_thread(arrived.wait, 10)
-            asked.cancel()
+            task.cancel()
             released.set()
             for _ in range(500):
                 if (await page.get(f"{TOPICS}?fresh=1&search=new"))["total"] == 1:
@@ -104,7 +104,7 @@ def test_few_calls_of_a_user_run_at_the_same_time(monkeypatch: pytest.MonkeyPatc
         async with scripted(cluster) as page, browser(page.address) as other:
             waiting = [asyncio.create_task(page.get(f"{TOPICS}/{name}/configs")) for name in "abcd"]
             await asyncio.wait(waiting)
-            assert [(await each)["error"] for each in waiting] == ["TIMEOUT"] * 4
+            assert [(await task)["error"] for task in waiting] == ["TIMEOUT"] * 4
             assert len(cluster.server.sent(ApiKey.DESCRIBE_CONFIGS)) <= 2
             released.set()
             await other.open()

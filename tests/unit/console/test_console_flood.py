@@ -44,7 +44,7 @@ class Flood(TopicFetcher):
     async def bounds(self, partitions: Iterable[int]) -> tuple[dict[int, Bounds], dict[int, KafkaError]]:
         self.looks += 1
         self.end = (self.looks - 1) * RECORDS_A_TURN // PARTITIONS
-        return {each: Bounds(0, self.end) for each in partitions}, {}
+        return {partition: Bounds(0, self.end) for partition in partitions}, {}
 
     async def fetch(
         self, partition: int, offset: int, *, max_bytes: int = 0, max_wait_ms: int = 0

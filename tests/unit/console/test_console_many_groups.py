@@ -72,9 +72,9 @@ def test_only_the_visible_groups_are_described() -> None:
     async def story() -> None:
         cluster = ManyGroups()
         async with scripted(cluster) as browser:
-            found = await browser.get(f"/api/clusters/main/groups?offset=5000&limit={VISIBLE}")
-            assert (found["total"], len(found["rows"])) == (GROUPS, VISIBLE)
-            assert (found["rows"][0]["group"], found["rows"][0]["members"]) == ("group-05000", 0)
+            answer = await browser.get(f"/api/clusters/main/groups?offset=5000&limit={VISIBLE}")
+            assert (answer["total"], len(answer["rows"])) == (GROUPS, VISIBLE)
+            assert (answer["rows"][0]["group"], answer["rows"][0]["members"]) == ("group-05000", 0)
             described = [
                 group for request in cluster.server.sent(ApiKey.DESCRIBE_GROUPS) for group in request.groups
             ]
@@ -91,7 +91,7 @@ def test_only_the_visible_groups_are_described() -> None:
 def test_the_consumers_of_a_topic_are_looked_for_in_a_limited_number_of_groups() -> None:
     async def story() -> None:
         async with scripted(ManyGroups()) as page:
-            found = await page.get("/api/clusters/main/topics/t/consumers")
-            assert (found["total"], found["left_out"]) == (LOOKED_AT, GROUPS - LOOKED_AT)
+            answer = await page.get("/api/clusters/main/topics/t/consumers")
+            assert (answer["total"], answer["left_out"]) == (LOOKED_AT, GROUPS - LOOKED_AT)
 
     asyncio.run(story())

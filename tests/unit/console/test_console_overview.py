@@ -27,27 +27,31 @@ CLOSED = Address("127.0.0.1", 1)
 
 async def checked(page: Browser, query: str = "") -> Any:
     """The findings, after the check-up has ended."""
-    found = await page.get(f"{MAIN}/checkup{query}")
+    answer = await page.get(f"{MAIN}/checkup{query}")
     for _ in range(1000):
-        if not found["is_running"]:
-            return found
+        if not answer["is_running"]:
+            return answer
         await asyncio.sleep(0.02)
-        found = await page.get(f"{MAIN}/checkup")
+        answer = await page.get(f"{MAIN}/checkup")
     raise AssertionError("the check-up did not end")
 
 
 def test_the_figures_count_topics_and_partitions() -> None:
     async def story() -> None:
         async with scripted() as page:
-            found = await page.get(f"{MAIN}/overview")
-            assert (found["brokers"], found["topics"], found["partitions"]) == (1, 2, 3)
-            assert (found["cluster_id"], found["controller"], found["leaders_most"]) == ("abc", NO_LEADER, 3)
-            assert found["has_traffic"] is False
+            answer = await page.get(f"{MAIN}/overview")
+            assert (answer["brokers"], answer["topics"], answer["partitions"]) == (1, 2, 3)
+            assert (answer["cluster_id"], answer["controller"], answer["leaders_most"]) == (
+                "abc",
+                NO_LEADER,
+                3,
+            )
+            assert answer["has_traffic"] is False
             for _ in range(1000):
-                if (found := await page.get(f"{MAIN}/overview"))["sizes"] is not None:
+                if (answer := await page.get(f"{MAIN}/overview"))["sizes"] is not None:
                     break
                 await asyncio.sleep(0.01)
-            assert (found["sizes"]["records_bytes"], found["sizes"]["failed_directories"]) == (630, 1)
+            assert (answer["sizes"]["records_bytes"], answer["sizes"]["failed_directories"]) == (630, 1)
 
     asyncio.run(story())
 
@@ -57,11 +61,11 @@ def test_the_check_up_runs_once_and_again_if_asked() -> None:
         cluster = ScriptedCluster()
         async with scripted(cluster) as page:
             assert (await page.get(f"{MAIN}/checkup"))["is_running"] is True
-            found = await checked(page)
-            assert found["error"] is None
-            assert {"severity", "subject", "text", "evidence", "command"} <= set(found["findings"][0])
+            answer = await checked(page)
+            assert answer["error"] is None
+            assert {"severity", "subject", "text", "evidence", "command"} <= set(answer["findings"][0])
             runs = len(cluster.server.sent(ApiKey.DESCRIBE_CLUSTER))
-            assert (await checked(page))["findings"] == found["findings"]
+            assert (await checked(page))["findings"] == answer["findings"]
             assert len(cluster.server.sent(ApiKey.DESCRIBE_CLUSTER)) == runs
 
     asyncio.run(story())
@@ -113,10 +117,10 @@ def test_the_check_up_finds_restless_groups_and_reads_the_metrics(monkeypatch: p
             main = ClusterSettings(name="main", properties=servers, metrics=(endpoint,))
             async with console(main) as address, browser(address) as page:
                 await page.open()
-                found = {each["check"]: each for each in (await checked(page))["findings"]}
+                findings = {finding["check"]: finding for finding in (await checked(page))["findings"]}
         await served.stop()
-        assert "2 of 2 looks" in found["rebalances"]["text"]
-        assert found["old-clients"]["evidence"] == ["librdkafka 1.9.2: 3 connections"]
+        assert "2 of 2 looks" in findings["rebalances"]["text"]
+        assert findings["old-clients"]["evidence"] == ["librdkafka 1.9.2: 3 connections"]
 
     asyncio.run(story())
 
@@ -151,10 +155,10 @@ def test_traffic_is_the_sum_of_the_endpoints_that_answer() -> None:
         )
         async with console(main) as address, browser(address) as page:
             await page.open()
-            found = await page.get(f"{MAIN}/traffic")
-            assert found["missing"] == 1
+            answer = await page.get(f"{MAIN}/traffic")
+            assert answer["missing"] == 1
             assert [
-                [value for _, value in found["series"][name]] for name in ("bytes_in", "messages_in")
+                [value for _, value in answer["series"][name]] for name in ("bytes_in", "messages_in")
             ] == [
                 [3.0],
                 [3.0],

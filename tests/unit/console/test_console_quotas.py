@@ -43,8 +43,10 @@ class QuotaCluster(ScriptedCluster):
             entries=tuple(
                 alter.ResponseEntryData(
                     entity=tuple(
-                        alter.ResponseEntityData(entity_type=each.entity_type, entity_name=each.entity_name)
-                        for each in entry.entity
+                        alter.ResponseEntityData(
+                            entity_type=component.entity_type, entity_name=component.entity_name
+                        )
+                        for component in entry.entity
                     )
                 )
                 for entry in request.entries
@@ -117,7 +119,7 @@ def test_a_quota_is_previewed_and_changed(
             assert preview["command"].endswith(f"--alter {words}")
         first, second = cluster.server.sent(ApiKey.ALTER_CLIENT_QUOTAS)
         assert (first.validate_only, second.validate_only) == (True, False)
-        assert {each.key: None if each.remove else each.value for each in second.entries[0].ops} == limits
+        assert {op.key: None if op.remove else op.value for op in second.entries[0].ops} == limits
 
     asyncio.run(story())
 

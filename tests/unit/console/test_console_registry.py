@@ -123,11 +123,11 @@ def test_a_mute_registry_gets_one_request_and_then_a_pause(monkeypatch: pytest.M
     monkeypatch.setattr(registries, "REQUEST_SECONDS", 0.05)
 
     async def run() -> None:
-        asked = 0
+        lookups = 0
 
         async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal asked
-            asked += 1
+            nonlocal lookups
+            lookups += 1
             await reader.read()
             writer.close()
 
@@ -138,7 +138,7 @@ def test_a_mute_registry_gets_one_request_and_then_a_pause(monkeypatch: pytest.M
         for schema_id in range(50):
             with pytest.raises(FormatError, match="no answer in time"):
                 await asyncio.to_thread(schemas.find, schema_id)
-        assert asked == 1
+        assert lookups == 1
         server.close()
 
     asyncio.run(run())
@@ -180,22 +180,22 @@ def test_a_request_looks_up_only_some_schemas(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_work_stops_after_a_look_up_if_the_page_is_closed() -> None:
-    asked: list[int] = []
+    ids: list[int] = []
     stop = Stop(float("inf"))
 
     def find(schema_id: int) -> SchemaCodec:
-        asked.append(schema_id)
+        ids.append(schema_id)
         stop.close()  # the page is closed during the look-up
         raise FormatError("unknown")
 
     values = tuple(b"\0" + bytes((0, 0, 0, n)) + b"x" for n in range(20))
-    batch = encode_batch([record(n, value=each) for n, each in enumerate(values)])
+    batch = encode_batch([record(n, value=value) for n, value in enumerate(values)])
     selection = Selection(decoders=Decoders(Decoder(Format.TEXT), Decoder(Format.AUTO, find)), limit=20)
     fetched = Fetched(partition=0, offset=0, records=batch, aborted=None, end=20)
     assert first_matches(fetched, 20, selection, stop).records == 1
     stop = Stop(float("inf"))
     assert last_matches([fetched, fetched], 20, selection, stop).records == 1
-    assert asked == [0, 0]
+    assert ids == [0, 0]
 
 
 def test_an_answer_that_is_too_large_is_refused() -> None:
@@ -215,9 +215,9 @@ def test_an_address_that_is_no_http_server_is_refused(url: str) -> None:
 
 
 def test_addresses_have_default_ports_and_do_not_show_passwords() -> None:
-    found = registry_address("https://u:secret@registry.example/path/")
-    assert (found.address.port, found.path, found.credentials) == (443, "/path", "u:secret")
-    assert "secret" not in repr(found)
+    address = registry_address("https://u:secret@registry.example/path/")
+    assert (address.address.port, address.path, address.credentials) == (443, "/path", "u:secret")
+    assert "secret" not in repr(address)
 
 
 @pytest.mark.parametrize(

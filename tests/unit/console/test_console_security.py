@@ -46,55 +46,55 @@ class SecuredCluster(ScriptedCluster):
         }
 
     def describe_acls(self, request: Any, _version: int) -> describe_acls.DescribeAclsResponse:
-        found = [each for each in self.acls if request.principal_filter in (None, each.principal)]
+        acls = [acl for acl in self.acls if request.principal_filter in (None, acl.principal)]
         return describe_acls.DescribeAclsResponse(
             resources=tuple(
                 describe_acls.DescribeAclsResource(
-                    resource_type=each.resource_type,
-                    resource_name=each.resource_name,
-                    pattern_type=each.pattern_type,
+                    resource_type=acl.resource_type,
+                    resource_name=acl.resource_name,
+                    pattern_type=acl.pattern_type,
                     acls=(
                         describe_acls.AclDescription(
-                            principal=each.principal,
-                            host=each.host,
-                            operation=each.operation,
-                            permission_type=each.permission_type,
+                            principal=acl.principal,
+                            host=acl.host,
+                            operation=acl.operation,
+                            permission_type=acl.permission_type,
                         ),
                     ),
                 )
-                for each in found
-                if request.operation in (AclOperation.ANY, each.operation)
+                for acl in acls
+                if request.operation in (AclOperation.ANY, acl.operation)
             )
         )
 
     def create_acls(self, request: Any, _version: int) -> create_acls.CreateAclsResponse:
         results = []
-        for each in request.creations:
+        for creation in request.creations:
             self.acls.append(
                 AclEntry(
-                    each.resource_type,
-                    each.resource_name,
-                    each.resource_pattern_type,
-                    each.principal,
-                    each.host,
-                    each.operation,
-                    each.permission_type,
+                    creation.resource_type,
+                    creation.resource_name,
+                    creation.resource_pattern_type,
+                    creation.principal,
+                    creation.host,
+                    creation.operation,
+                    creation.permission_type,
                 )
             )
             results.append(create_acls.AclCreationResult())
         return create_acls.CreateAclsResponse(results=tuple(results))
 
     def delete_acls(self, request: Any, _version: int) -> delete_acls.DeleteAclsResponse:
-        (wanted,) = request.filters
-        gone = [each for each in self.acls if each.principal == wanted.principal_filter]
-        self.acls = [each for each in self.acls if each not in gone]
-        matching = tuple(delete_acls.DeleteAclsMatchingAcl(principal=each.principal) for each in gone)
+        (acl_filter,) = request.filters
+        gone = [acl for acl in self.acls if acl.principal == acl_filter.principal_filter]
+        self.acls = [acl for acl in self.acls if acl not in gone]
+        matching = tuple(delete_acls.DeleteAclsMatchingAcl(principal=acl.principal) for acl in gone)
         return delete_acls.DeleteAclsResponse(
             filter_results=(delete_acls.DeleteAclsFilterResult(matching_acls=matching),)
         )
 
     def describe_users(self, request: Any, _version: int) -> Any:
-        names = [each.name for each in request.users or ()] or list(self.users)
+        names = [user.name for user in request.users or ()] or list(self.users)
         return describe_users.DescribeUserScramCredentialsResponse(
             results=tuple(
                 describe_users.DescribeUserScramCredentialsResult(
@@ -110,11 +110,11 @@ class SecuredCluster(ScriptedCluster):
         )
 
     def alter_users(self, request: Any, _version: int) -> Any:
-        for each in request.upsertions:
-            self.users.setdefault(each.name, {})[each.mechanism] = each.iterations
-        for each in request.deletions:
-            del self.users[each.name][each.mechanism]
-        names = [each.name for each in (*request.upsertions, *request.deletions)]
+        for upsertion in request.upsertions:
+            self.users.setdefault(upsertion.name, {})[upsertion.mechanism] = upsertion.iterations
+        for deletion in request.deletions:
+            del self.users[deletion.name][deletion.mechanism]
+        names = [upsertion.name for upsertion in (*request.upsertions, *request.deletions)]
         return alter_users.AlterUserScramCredentialsResponse(
             results=tuple(alter_users.AlterUserScramCredentialsResult(user=name) for name in names)
         )
@@ -133,15 +133,15 @@ async def add(browser: Browser, body: dict[str, Any]) -> dict[str, Any]:
     outcome = await browser.post(ACLS, body)
     assert browser.status == 200, outcome
     assert outcome["command"] == preview["command"]
-    found: dict[str, Any] = preview
-    return found
+    answer: dict[str, Any] = preview
+    return answer
 
 
 def test_the_acls_are_listed_with_names() -> None:
     async def story() -> None:
         async with scripted(SecuredCluster()) as browser:
-            found = await browser.get(f"{ACLS}?search=alice%20orders")
-            assert found["rows"] == [
+            answer = await browser.get(f"{ACLS}?search=alice%20orders")
+            assert answer["rows"] == [
                 {
                     "principal": "User:alice",
                     "permission": "ALLOW",

@@ -31,8 +31,8 @@ class World:
 
     def rights(self, session: Session) -> list[str]:
         """The clusters that a browser with the cookie of this session may use."""
-        found = self.sessions.find(session.id)
-        return list(found.connections) if found is not None else ["no session"]
+        live = self.sessions.find(session.id)
+        return list(live.connections) if live is not None else ["no session"]
 
     def connection(self, name: str) -> ClusterConnection:
         """A connection that notes its end."""
@@ -89,7 +89,7 @@ def test_too_many_logins_end_the_session_that_was_not_used_for_the_longest_time(
         world.now += 1
         world.sessions.find(first.id)
         third = await world.logged_in("carol")
-        assert [world.rights(each) for each in (first, second, third)] == [["main"], [], ["main"]]
+        assert [world.rights(visitor) for visitor in (first, second, third)] == [["main"], [], ["main"]]
         assert (world.closed, len(world.sessions)) == (["bob"], 2)
 
     with_world(story)
@@ -100,11 +100,11 @@ def test_visitors_take_no_place_and_keep_their_tokens() -> None:
         owner = await world.sessions.begin_owner()
         visitors = [world.sessions.visit() for _ in range(sessions.SESSIONS_MAX)]
         assert len(world.sessions) == 1 and world.sessions.find(owner.id) is owner
-        assert len({each.csrf for each in visitors}) == len(visitors)
-        for each in visitors:
-            found = world.sessions.find(each.id)
-            assert found is not None and found.accepts(each.csrf) and not found.is_owner
-            assert not found.accepts(owner.csrf)
+        assert len({visitor.csrf for visitor in visitors}) == len(visitors)
+        for visitor in visitors:
+            live = world.sessions.find(visitor.id)
+            assert live is not None and live.accepts(visitor.csrf) and not live.is_owner
+            assert not live.accepts(owner.csrf)
 
     with_world(story)
 
@@ -116,9 +116,9 @@ def test_a_logout_leaves_a_visitor_with_the_same_token() -> None:
         assert session in world.sessions, "it has a login"
         session.connections.clear()
         world.sessions.forget(session)
-        found = world.sessions.find(session.id)
+        live = world.sessions.find(session.id)
         assert session not in world.sessions
-        assert found is not None and found.accepts(session.csrf)
+        assert live is not None and live.accepts(session.csrf)
 
     with_world(story)
 

@@ -11,7 +11,7 @@ from kcli.console.messages.sketches import DistinctCount, SizeDistribution
 
 
 def hashes(count: int) -> np.ndarray:
-    return np.array([xxhash.xxh3_64_intdigest(b"%d" % each) for each in range(count)], np.uint64)
+    return np.array([xxhash.xxh3_64_intdigest(b"%d" % number) for number in range(count)], np.uint64)
 
 
 @pytest.mark.parametrize("count", [0, 1, 10, 1_000, 20_000, 200_000])
@@ -24,20 +24,24 @@ def test_distinct_values_are_counted_within_three_percent(count: int) -> None:
 
 def test_percentiles_are_within_three_percent() -> None:
     sizes = np.arange(1, 100_001)
-    found = SizeDistribution()
-    found.add(sizes)
-    found.add(np.array([], np.int64))
+    distribution = SizeDistribution()
+    distribution.add(sizes)
+    distribution.add(np.array([], np.int64))
     for share in (0.01, 0.5, 0.95, 0.99):
-        assert found.percentile(share) == pytest.approx(share * 100_000, rel=0.03)
-    assert found.percentile(1.0) == pytest.approx(100_000, rel=0.03)
-    assert (found.total_bytes, found.largest, found.count) == (int(sizes.sum()), 100_000, 100_000)
+        assert distribution.percentile(share) == pytest.approx(share * 100_000, rel=0.03)
+    assert distribution.percentile(1.0) == pytest.approx(100_000, rel=0.03)
+    assert (distribution.total_bytes, distribution.largest, distribution.count) == (
+        int(sizes.sum()),
+        100_000,
+        100_000,
+    )
 
 
 def test_sizes_of_zero_and_no_sizes_have_percentiles() -> None:
-    found = SizeDistribution()
-    assert found.percentile(0.5) == 0
-    found.add(np.array([0, 0, 0, 8], np.int64))
-    assert (found.percentile(0.5), found.percentile(0.99)) == (0, 8)
+    distribution = SizeDistribution()
+    assert distribution.percentile(0.5) == 0
+    distribution.add(np.array([0, 0, 0, 8], np.int64))
+    assert (distribution.percentile(0.5), distribution.percentile(0.99)) == (0, 8)
 
 
 def test_a_key_has_the_partition_of_javas_producer() -> None:

@@ -22,8 +22,8 @@ SCRIPT = "<img src=x onerror=alert(1)>"
 async def known(browser: Browser, path: str) -> Any:
     """A list without missing values."""
     for _ in range(1000):
-        if not (found := await browser.get(path))["is_partial"]:
-            return found
+        if not (answer := await browser.get(path))["is_partial"]:
+            return answer
         await asyncio.sleep(0.01)
     raise AssertionError("the sizes did not come")
 
@@ -33,8 +33,8 @@ def test_the_list_does_not_wait_for_sizes_and_then_has_them() -> None:
         async with scripted() as browser:
             first = await browser.get(TOPICS)
             assert first["is_partial"] and first["rows"][0]["size_bytes"] is None
-            found = await known(browser, TOPICS)
-            assert [(row["name"], row["partitions"], row["size_bytes"]) for row in found["rows"]] == [
+            answer = await known(browser, TOPICS)
+            assert [(row["name"], row["partitions"], row["size_bytes"]) for row in answer["rows"]] == [
                 ("t", 2, 315),
                 ("u", 1, 315),
             ]
@@ -47,17 +47,17 @@ def test_the_server_searches_sorts_and_cuts() -> None:
         cluster = ScriptedCluster()
         cluster.topics = {f"orders-{number:03}": number % 7 + 1 for number in range(300)} | {"Payments": 1}
         async with scripted(cluster) as browser:
-            found = await browser.get(f"{TOPICS}?search=ORDERS+29&sort=name&order=desc&offset=1&limit=3")
-            assert found["total"] == 13  # 029, 129, 229 and 290 to 299
-            assert [row["name"] for row in found["rows"]] == ["orders-298", "orders-297", "orders-296"]
-            found = await browser.get(f"{TOPICS}?sort=partitions&order=desc&limit=1")
-            assert (found["total"], found["rows"][0]["partitions"]) == (301, 7)
+            answer = await browser.get(f"{TOPICS}?search=ORDERS+29&sort=name&order=desc&offset=1&limit=3")
+            assert answer["total"] == 13  # 029, 129, 229 and 290 to 299
+            assert [row["name"] for row in answer["rows"]] == ["orders-298", "orders-297", "orders-296"]
+            answer = await browser.get(f"{TOPICS}?sort=partitions&order=desc&limit=1")
+            assert (answer["total"], answer["rows"][0]["partitions"]) == (301, 7)
             assert (await browser.get(f"{TOPICS}?search=payments"))["total"] == 1
             for wrong in ("limit=0", "limit=1001", "offset=-1", "offset=x", f"search={'x' * 301}"):
                 await browser.get(f"{TOPICS}?{wrong}")
                 assert browser.status == 400
-            asked = [key for key, _, _ in cluster.server.requests if key is ApiKey.METADATA]
-            assert len(asked) <= 3, "all pages of the list are cut from the same answer"
+            lookups = [key for key, _, _ in cluster.server.requests if key is ApiKey.METADATA]
+            assert len(lookups) <= 3, "all pages of the list are cut from the same answer"
 
     asyncio.run(story())
 
@@ -67,8 +67,8 @@ def test_a_name_with_a_script_stays_text() -> None:
         cluster = ScriptedCluster()
         cluster.topics = {SCRIPT: 1}
         async with scripted(cluster) as browser:
-            found = await browser.get(TOPICS)
-            assert found["rows"][0]["name"] == SCRIPT
+            answer = await browser.get(TOPICS)
+            assert answer["rows"][0]["name"] == SCRIPT
             assert browser.headers["Content-Type"].startswith("application/json")
             assert browser.headers["X-Content-Type-Options"] == "nosniff"
 
@@ -80,12 +80,12 @@ def test_one_topic_has_offsets_sizes_and_states() -> None:
         async with scripted() as browser:
             topic = await browser.get(f"{TOPICS}/t")
             assert (topic["partitions"], topic["offline"], topic["under_replicated"]) == (2, 1, 2)
-            found = (await browser.get(f"{TOPICS}/t/partitions"))["rows"]
-            assert [(row["partition"], row["leader"], row["state"]) for row in found] == [
+            rows = (await browser.get(f"{TOPICS}/t/partitions"))["rows"]
+            assert [(row["partition"], row["leader"], row["state"]) for row in rows] == [
                 (0, 1, "under-replicated"),
                 (1, None, "offline"),
             ]
-            assert (found[0]["end_offset"], found[1]["end_offset"]) == (10, None)
+            assert (rows[0]["end_offset"], rows[1]["end_offset"]) == (10, None)
 
     asyncio.run(story())
 
@@ -95,8 +95,8 @@ def test_an_unknown_topic_is_not_found() -> None:
         cluster = ScriptedCluster()
         async with scripted(cluster) as browser:
             del cluster.server.script[ApiKey.DESCRIBE_TOPIC_PARTITIONS]  # type: ignore[attr-defined]
-            found = await browser.get(f"{TOPICS}/none")
-            assert (browser.status, found["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
+            answer = await browser.get(f"{TOPICS}/none")
+            assert (browser.status, answer["error"]) == (404, "UNKNOWN_TOPIC_OR_PARTITION")
 
     asyncio.run(story())
 
@@ -134,7 +134,7 @@ def test_a_topic_is_created_after_the_cluster_has_checked_it() -> None:
             preview = await browser.post(TOPICS, {**body, "preview": True})
             assert preview["command"].endswith("--create --topic new --partitions 6 --config retention.ms=5")
             assert "6 partitions and the default number of replicas" in preview["summary"]
-            assert [each.validate_only for each in requests(cluster, ApiKey.CREATE_TOPICS)] == [True]
+            assert [request.validate_only for request in requests(cluster, ApiKey.CREATE_TOPICS)] == [True]
             await browser.post(TOPICS, body)
             sent = requests(cluster, ApiKey.CREATE_TOPICS)[-1]
             assert (sent.validate_only, sent.topics[0].num_partitions, sent.topics[0].replication_factor) == (
@@ -142,8 +142,8 @@ def test_a_topic_is_created_after_the_cluster_has_checked_it() -> None:
                 6,
                 -1,
             )
-            found = await browser.post(TOPICS, {"name": "t"})
-            assert (browser.status, found["error"]) == (409, "TOPIC_ALREADY_EXISTS")
+            answer = await browser.post(TOPICS, {"name": "t"})
+            assert (browser.status, answer["error"]) == (409, "TOPIC_ALREADY_EXISTS")
 
     asyncio.run(story())
 
@@ -204,7 +204,7 @@ def test_partitions_are_added_after_a_preview() -> None:
             preview = await browser.post(f"{TOPICS}/t/partitions", {"count": 3, "preview": True})
             assert preview["command"].endswith("--alter --topic t --partitions 3")
             await browser.post(f"{TOPICS}/t/partitions", {"count": 3})
-            assert [each.validate_only for each in requests(cluster, ApiKey.CREATE_PARTITIONS)] == [
+            assert [request.validate_only for request in requests(cluster, ApiKey.CREATE_PARTITIONS)] == [
                 True,
                 False,
             ]
@@ -215,8 +215,8 @@ def test_partitions_are_added_after_a_preview() -> None:
 def test_settings_show_what_the_topic_has_changed() -> None:
     async def story() -> None:
         async with scripted() as browser:
-            found = await browser.get(f"{TOPICS}/t/configs?changed=1")
-            assert [(row["name"], row["value"], row["default"]) for row in found["rows"]] == [
+            answer = await browser.get(f"{TOPICS}/t/configs?changed=1")
+            assert [(row["name"], row["value"], row["default"]) for row in answer["rows"]] == [
                 ("password", None, None),
                 ("retention.ms", "5", "7"),
             ]

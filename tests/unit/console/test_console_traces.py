@@ -35,15 +35,15 @@ async def asked(store: str | None, trace_id: str = TRACE, place: str = PLACE) ->
         main = ClusterSettings(name="main", properties={"bootstrap.servers": server.address}, traces=store)
         async with console(main) as address, browser(address) as page:
             await page.open()
-            found = await page.get(f"/api/clusters/main/traces/{trace_id}{place}")
-            return page.status, found
+            answer = await page.get(f"/api/clusters/main/traces/{trace_id}{place}")
+            return page.status, answer
 
 
 def stored(spans: list[Received]) -> Any:
-    found: Collector
-    with collector() as found:
-        found.spans += spans
-        return asyncio.run(asked(found.url))
+    store: Collector
+    with collector() as store:
+        store.spans += spans
+        return asyncio.run(asked(store.url))
 
 
 def test_a_trace_is_a_tree_with_the_way_of_the_record() -> None:
@@ -51,26 +51,26 @@ def test_a_trace_is_a_tree_with_the_way_of_the_record() -> None:
         received("send orders", "a" * 16, "", 0, 5_000_000, **RECORD),
         received("kafka.Produce", "b" * 16, "a" * 16, 1_000_000, 3_000_000),
     ]
-    status, found = stored(spans)
+    status, answer = stored(spans)
     assert status == 200
-    assert [(row["name"], row["depth"], row["is_record"]) for row in found["spans"]] == [
+    assert [(row["name"], row["depth"], row["is_record"]) for row in answer["spans"]] == [
         ("send orders", 0, True),
         ("kafka.Produce", 1, False),
     ]
-    assert [(row["name"], row["duration_us"]) for row in found["steps"]] == [
+    assert [(row["name"], row["duration_us"]) for row in answer["steps"]] == [
         ("sent", 5000),
         ("in the broker", 2000),
     ]
-    assert (found["total_us"], found["count"]) == (5000, 2)
-    assert "kcli trace --bootstrap-server" in found["command"]
-    assert found["spans"][0]["service"] == HOSTILE  # the page makes a text node of it
+    assert (answer["total_us"], answer["count"]) == (5000, 2)
+    assert "kcli trace --bootstrap-server" in answer["command"]
+    assert answer["spans"][0]["service"] == HOSTILE  # the page makes a text node of it
 
 
 def test_missing_stores_and_traces_have_clear_errors() -> None:
     assert asyncio.run(asked(None)) == (404, _error("NO_TRACE_STORE", "Start it with --traces URL"))
     assert stored([]) == (404, _error("TRACE_NOT_FOUND", "did not sample it"))
-    status, found = asyncio.run(asked("http://user:secret@127.0.0.1:1"))
-    assert (status, found["error"], "secret" in found["message"]) == (502, "TRACE_STORE_FAILED", False)
+    status, answer = asyncio.run(asked("http://user:secret@127.0.0.1:1"))
+    assert (status, answer["error"], "secret" in answer["message"]) == (502, "TRACE_STORE_FAILED", False)
 
 
 def test_an_id_that_is_no_trace_id_is_refused() -> None:
@@ -79,8 +79,8 @@ def test_an_id_that_is_no_trace_id_is_refused() -> None:
 
 
 def test_a_place_that_is_no_number_is_refused() -> None:
-    status, found = asyncio.run(asked("http://127.0.0.1:1", place="?topic=t&partition=x"))
-    assert (status, "partition" in found["message"]) == (400, True)
+    status, answer = asyncio.run(asked("http://127.0.0.1:1", place="?topic=t&partition=x"))
+    assert (status, "partition" in answer["message"]) == (400, True)
 
 
 class _error(dict[str, str]):

@@ -125,10 +125,10 @@ class TransactionCluster(ScriptedCluster):
                     name=topic.name,
                     partitions=tuple(
                         list_offsets.ListOffsetsPartitionResponse(
-                            partition_index=each.partition_index,
-                            offset=offset(topic.name, each.partition_index),
+                            partition_index=partition.partition_index,
+                            offset=offset(topic.name, partition.partition_index),
                         )
-                        for each in topic.partitions
+                        for partition in topic.partitions
                     ),
                 )
                 for topic in request.topics
@@ -153,9 +153,9 @@ def test_transactions_are_listed() -> None:
 def test_one_transaction_is_shown_with_its_partitions() -> None:
     async def story() -> None:
         async with scripted(TransactionCluster()) as browser:
-            found = await browser.get(f"{TRANSACTIONS}/by-id?id=pay")
-            assert found["partitions"] == [{"topic": "u", "partition": 0}]
-            assert (found["start_ms"], found["timeout_ms"], found["is_open"]) == (1000, 60_000, True)
+            answer = await browser.get(f"{TRANSACTIONS}/by-id?id=pay")
+            assert answer["partitions"] == [{"topic": "u", "partition": 0}]
+            assert (answer["start_ms"], answer["timeout_ms"], answer["is_open"]) == (1000, 60_000, True)
             await browser.get(f"{TRANSACTIONS}/by-id?id=nobody")
             assert browser.status == 404
             await browser.get(f"{TRANSACTIONS}/by-id")

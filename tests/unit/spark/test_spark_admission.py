@@ -14,8 +14,8 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def admitting(density: dict[TopicPartition, float] | None = None, **options: str) -> Admission:
-    given = source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a", **options}, streaming=True)
-    return Admission(given, lambda wanted: (density or {})[wanted.part])
+    source = source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a", **options}, streaming=True)
+    return Admission(source, lambda offset_range: (density or {})[offset_range.part])
 
 
 @given(

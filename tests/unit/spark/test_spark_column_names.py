@@ -32,9 +32,9 @@ from kcli.spark.jobs.records.column_names import (
     ],
 )
 def test_every_column_has_its_own_name(names: list[str], expected: list[str]) -> None:
-    found = unique_names(names, ["_key", "_partition"])
-    assert found == expected
-    assert len({folded(name) for name in found}) == len(found)
+    unique = unique_names(names, ["_key", "_partition"])
+    assert unique == expected
+    assert len({folded(name) for name in unique}) == len(unique)
 
 
 def test_a_name_in_sql_and_in_a_message() -> None:

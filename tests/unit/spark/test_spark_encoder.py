@@ -64,7 +64,7 @@ def test_rows_come_back(codec: Codec, skip: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(encoder, "BATCH_BYTES", 20_000)  # several batches from few rows
     made = rows(random.Random(skip), 600)
     groups = np.sort(np.random.default_rng(1).integers(0, 3, len(made)))
-    found: list[Record] = []
+    records: list[Record] = []
     batches = 0
     for area in encode_records(groups, *columns(made, skip)):
         batch = seal(area, codec, 1234, 7, 2, 99)
@@ -72,12 +72,12 @@ def test_rows_come_back(codec: Codec, skip: int, monkeypatch: pytest.MonkeyPatch
         assert crc_is_valid(batch, 0, header)
         assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 99)
         assert header.last_offset_delta == area.count - 1
-        assert {int(group) for group in groups[len(found) : len(found) + area.count]} == {area.group}
-        found += read_records(batch)
+        assert {int(group) for group in groups[len(records) : len(records) + area.count]} == {area.group}
+        records += read_records(batch)
         batches += 1
     assert batches > 3
-    for record, row in zip(found, made, strict=True):
-        headers = tuple((each["key"], each["value"]) for each in row["headers"] or ())
+    for record, row in zip(records, made, strict=True):
+        headers = tuple((pair["key"], pair["value"]) for pair in row["headers"] or ())
         assert (record.key, record.value, record.headers) == (row["key"], row["value"], headers)
         assert record.timestamp_ms == 1234
 

@@ -91,10 +91,10 @@ class OnePartition:
         )
 
     def list_offsets(self, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
-        wanted = request.topics[0].partitions[0].timestamp
-        found = {EARLIEST: self.first, LATEST: self.end}.get(wanted, wanted)
-        each = ListOffsetsPartitionResponse(partition_index=0, offset=found)
-        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(each,)),))
+        timestamp = request.topics[0].partitions[0].timestamp
+        offset = {EARLIEST: self.first, LATEST: self.end}.get(timestamp, timestamp)
+        partition = ListOffsetsPartitionResponse(partition_index=0, offset=offset)
+        return ListOffsetsResponse(topics=(ListOffsetsTopicResponse(name="t", partitions=(partition,)),))
 
     def fetch(self, request: FetchRequest, version: int) -> FetchResponse | None:
         offset = request.topics[0].partitions[0].fetch_offset
@@ -127,16 +127,20 @@ def broker() -> Iterator[OnePartition]:
 
 
 def read(broker: OnePartition, start: int = 0, end: int = 10, **more: str) -> list[int]:
-    given = {"kafka.bootstrap.servers": broker.server.address, "subscribe": "t", **more}
-    options = source_options(given, streaming=False)
-    found: list[int] = []
+    settings = {"kafka.bootstrap.servers": broker.server.address, "subscribe": "t", **more}
+    options = source_options(settings, streaming=False)
+    offsets: list[int] = []
     with Cluster(options.client) as cluster:
-        for each in fetch_range(cluster, OffsetRange(PART, start, end), options):
+        for fetched in fetch_range(cluster, OffsetRange(PART, start, end), options):
             for chunk in decode(
-                each.table, Depth.VALUE, first_offset=each.first_offset, end_offset=end, aborted=each.aborted
+                fetched.table,
+                Depth.VALUE,
+                first_offset=fetched.first_offset,
+                end_offset=end,
+                aborted=fetched.aborted,
             ):
-                found += chunk.offsets.tolist()
-    return found
+                offsets += chunk.offsets.tolist()
+    return offsets
 
 
 def test_a_range_is_read_exactly(broker: OnePartition) -> None:
@@ -154,8 +158,8 @@ def test_a_range_is_read_exactly(broker: OnePartition) -> None:
 def test_a_moved_leader_is_looked_up_again(broker: OnePartition, faults: list[ErrorCode]) -> None:
     broker.faults = list(faults)
     assert read(broker) == list(range(10))
-    asked = [key for key, _, _ in broker.server.requests if key is ApiKey.METADATA]
-    assert len(asked) == 1 + len(faults)
+    lookups = [key for key, _, _ in broker.server.requests if key is ApiKey.METADATA]
+    assert len(lookups) == 1 + len(faults)
 
 
 def test_a_lost_connection_is_made_again(broker: OnePartition) -> None:
@@ -195,14 +199,14 @@ def test_waiting_for_records_ends(broker: OnePartition) -> None:
 
 def test_read_committed_hands_on_aborted_transactions(broker: OnePartition) -> None:
     broker.aborted = (AbortedTransaction(producer_id=5, first_offset=0),)
-    given = {"kafka.bootstrap.servers": broker.server.address, "subscribe": "t"}
-    options = source_options(given | {"kafka.isolation.level": "read_committed"}, streaming=False)
+    settings = {"kafka.bootstrap.servers": broker.server.address, "subscribe": "t"}
+    options = source_options(settings | {"kafka.isolation.level": "read_committed"}, streaming=False)
     with Cluster(options.client) as cluster:
         [first, *_] = fetch_range(cluster, OffsetRange(PART, 0, 2), options)
     assert first.aborted is not None
-    assert [each.producer_id for each in first.aborted] == [5]
+    assert [transaction.producer_id for transaction in first.aborted] == [5]
     fetches = [message for key, _, message in broker.server.requests if key is ApiKey.FETCH]
-    assert {each.isolation_level for each in fetches} == {1}
+    assert {fetch.isolation_level for fetch in fetches} == {1}
 
 
 def test_a_corrupt_batch_is_named(broker: OnePartition) -> None:

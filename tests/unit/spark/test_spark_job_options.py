@@ -115,7 +115,7 @@ def test_a_plan_in_every_format() -> None:
 
 
 def complete(words: list[str], incomplete: str) -> list[str]:
-    return [each.value for each in candidates(TOOLS["spark-submit"].load(), words, incomplete)]
+    return [candidate.value for candidate in candidates(TOOLS["spark-submit"].load(), words, incomplete)]
 
 
 def test_completion_knows_jobs_their_options_and_values() -> None:

@@ -56,10 +56,10 @@ def test_tables_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "tables.yaml"
     file.write_text("a:\n  topic: b\n  format: csv\n  schema: id bigint\n  watermark: at 10 minutes\nc: {}\n")
     options = sql.parse([*SERVER, "--tables", str(file), "--value-schema", "x int", "-e", "select 1"])
-    found = declared_tables(options)
-    assert (found["a"].topic, found["a"].values.schema) == ("b", "id bigint")
-    assert found["a"].watermark == ("at", "10 minutes")
-    assert (found["c"].topic, found["c"].values.format, found["c"].values.schema) == ("c", "json", "x int")
+    tables = declared_tables(options)
+    assert (tables["a"].topic, tables["a"].values.schema) == ("b", "id bigint")
+    assert tables["a"].watermark == ("at", "10 minutes")
+    assert (tables["c"].topic, tables["c"].values.format, tables["c"].values.schema) == ("c", "json", "x int")
     for text, said in (
         ("a:\n  colour: red\n", "a.colour is not one of topic"),
         ("a: b\n", "expected tables by name"),

@@ -121,7 +121,7 @@ def test_a_late_failure_of_the_batch_before_is_not_counted() -> None:
     apache = SimpleNamespace(
         apache=SimpleNamespace(spark=SimpleNamespace(status=SimpleNamespace(api=SimpleNamespace(v1=status))))
     )
-    java = SimpleNamespace(util=SimpleNamespace(List=SimpleNamespace(of=lambda *each: list(each))))
+    java = SimpleNamespace(util=SimpleNamespace(List=SimpleNamespace(of=lambda *items: list(items))))
     jvm = SimpleNamespace(org=apache, java=java)
     store.errors[4] = PYTHON_ERROR.format("ValueError: of the batch before")
     failures = TaskFailures(SimpleNamespace(sparkContext=context, _jvm=jvm))
@@ -172,9 +172,9 @@ def test_a_job_has_time_to_end_after_sigterm() -> None:
 
 
 def test_slices_meet_and_leave_nothing_out() -> None:
-    assert [each.value for each in slices(None, 10, 3, least=1)] == [(None, 4), (4, 7), (7, 10)]
-    assert [each.value for each in slices(5, 6, 4)] == [(5, 6)]
-    assert [each.value for each in slices("a", "z", 4)] == [("a", "z")]
+    assert [piece.value for piece in slices(None, 10, 3, least=1)] == [(None, 4), (4, 7), (7, 10)]
+    assert [piece.value for piece in slices(5, 6, 4)] == [(5, 6)]
+    assert [piece.value for piece in slices("a", "z", 4)] == [("a", "z")]
 
 
 def test_positions_of_a_database(tmp_path: Path) -> None:
@@ -193,13 +193,13 @@ def test_positions_of_a_database(tmp_path: Path) -> None:
     start = reader.initialOffset()
     first = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert first == {"position": 4}
-    found = [
+    positions = [
         json.loads(row)["n"]
         for part in reader.partitions(start, first)
         for batch in reader.read(part)
         for row in batch.column("value").to_pylist()
     ]
-    assert found == [1, 2, 3, 4]
+    assert positions == [1, 2, 3, 4]
     second = reader.latestOffset(first, reader.getDefaultReadLimit())
     assert second == {"position": 6}
     assert reader.latestOffset(second, reader.getDefaultReadLimit()) == second
@@ -242,7 +242,7 @@ def test_files_by_directory_and_their_statistics(tmp_path: Path) -> None:
     ]
     layout = Layout(str(tmp_path), ("offset", "topic"), ("topic",))
     assert Layout.from_json(layout.to_json()) == layout
-    files = {each.partition["topic"]: each for each in write_files(iter([rows, rows]), layout)}
+    files = {file.partition["topic"]: file for file in write_files(iter([rows, rows]), layout)}
     assert files["b/c"].path.startswith("topic=b%2Fc/part-")
     assert files[None].path.startswith("topic=__HIVE_DEFAULT_PARTITION__/")
     assert files["a"].stats == {

@@ -57,8 +57,8 @@ ORDER: Any = {
 
 def test_avro_types_there_and_back() -> None:
     codec = record_codec(json.dumps(AVRO).encode(), None)
-    found = decoded_values(pa.array([codec.values.encode(ORDER), None]), codec, 0, "avro")
-    first, second = found.to_pylist()
+    decoded = decoded_values(pa.array([codec.values.encode(ORDER), None]), codec, 0, "avro")
+    first, second = decoded.to_pylist()
     assert first["error"] is None
     assert first["record"] | {"counts": dict(first["record"]["counts"])} == ORDER
     assert second == {"error": None, "record": None}  # a tombstone is no error
@@ -83,9 +83,9 @@ def test_avro_schemas_that_are_refused(schema: Any, said: str) -> None:
 def test_protobuf_values_become_columns() -> None:
     codec = record_codec(descriptors(), "shop.Order")
     written = b"12345" + codec.values.encode({"id": 7})
-    found = decoded_values(pa.array([written]), codec, 5, "protobuf").to_pylist()
-    assert found[0]["record"]["id"] == 7
-    assert found[0]["record"]["at"] is None
+    decoded = decoded_values(pa.array([written]), codec, 5, "protobuf").to_pylist()
+    assert decoded[0]["record"]["id"] == 7
+    assert decoded[0]["record"]["at"] is None
     with pytest.raises(JobError, match="contains itself"):
         record_codec(descriptors(), "shop.Loop")
 
@@ -97,8 +97,8 @@ CODECS = (record_codec(json.dumps(AVRO).encode(), None), record_codec(descriptor
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_hostile_bytes_are_errors_and_nothing_else(values: list[bytes]) -> None:
     for codec in CODECS:
-        for each in decoded_values(pa.array(values, pa.binary()), codec, 0, "it").to_pylist():
-            assert (each["error"] is None) != (each["record"] is None)
+        for value in decoded_values(pa.array(values, pa.binary()), codec, 0, "it").to_pylist():
+            assert (value["error"] is None) != (value["record"] is None)
 
 
 def test_a_dead_letter_is_the_record_and_what_is_wrong() -> None:
@@ -114,7 +114,7 @@ def test_a_dead_letter_is_the_record_and_what_is_wrong() -> None:
     }
     first, second = dead_letters(rows).to_pylist()
     assert (first["key"], first["value"]) == (b"k", b"v")
-    assert [(each["key"], each["value"]) for each in first["headers"]] == [
+    assert [(header["key"], header["value"]) for header in first["headers"]] == [
         ("h", b"1"),
         (ERROR_HEADER, b"wrong"),
         ("__connect.errors.offset", b"7"),

@@ -80,8 +80,8 @@ def test_types_that_records_disagree_about() -> None:
 
 
 def test_the_name_that_most_records_have_stays() -> None:
-    found = renamed(inferred([*ORDERS, b'{"Amount":1,"AMOUNT":1,"_Key":1,"":2}', b'{"Amount":1}']), ["_key"])
-    assert found.names == ["_empty", "_Key_2", "amount", "Amount_2", "AMOUNT_3", "user"]
+    names = renamed(inferred([*ORDERS, b'{"Amount":1,"AMOUNT":1,"_Key":1,"":2}', b'{"Amount":1}']), ["_key"])
+    assert names.names == ["_empty", "_Key_2", "amount", "Amount_2", "AMOUNT_3", "user"]
     inside = renamed(inferred([b'{"l":[{"q":1},{"q":2,"Q":3}],"s":{"x":1,"X":1}}']))
     assert (
         inside.simpleString() == "struct<l:array<struct<q:bigint,Q_2:bigint>>,s:struct<X:bigint,x_2:bigint>>"
@@ -92,9 +92,9 @@ def test_a_record_with_many_names_leaves_the_columns_of_the_others() -> None:
     wide = json.dumps({f"k{nth}": {"a": nth, "b": [{"c": 1}]} for nth in range(20_000)}).encode()
     nested = json.dumps({"user": {f"k{nth}": nth for nth in range(20_000)}}).encode()
     deep = b'{"z":' * 400 + b"1" + b"}" * 400
-    found = inferred([wide, wide, deep, nested, *ORDERS])
-    assert {"amount", "user"} < set(found.names)
-    assert found["user"].dataType.simpleString() == "string"
-    assert sum(len(text) > 0 for text in found.simpleString().split(":")) - 1 <= MAX_COLUMNS
+    schema = inferred([wide, wide, deep, nested, *ORDERS])
+    assert {"amount", "user"} < set(schema.names)
+    assert schema["user"].dataType.simpleString() == "string"
+    assert sum(len(text) > 0 for text in schema.simpleString().split(":")) - 1 <= MAX_COLUMNS
     only = inferred([deep]).simpleString()
     assert (only.count("struct"), only.count("z:")) == (MAX_DEPTH, MAX_DEPTH)

@@ -44,37 +44,37 @@ def options(rig: LogRig, **more: str) -> SourceOptions:
 
 
 def logs(rig: LogRig, **more: str) -> LogDirectories:
-    given = options(rig, **more)
+    source = options(rig, **more)
     return LogDirectories(
-        given.log_directories, isolation_level=given.client.isolation_level, to_log_end=given.to_log_end
+        source.log_directories, isolation_level=source.client.isolation_level, to_log_end=source.to_log_end
     )
 
 
 def read(rig: LogRig, start: int | None = None, end: int | None = None, **more: str) -> Rows:
     """What a batch query gets, a task for each segment."""
     with logs(rig, **more) as topics:
-        given = options(rig, **more)
+        source = options(rig, **more)
         if start is None or end is None:
-            [whole] = batch_ranges(topics, given)
+            [whole] = batch_ranges(topics, source)
         else:
             whole = OffsetRange(PART, start, end)
-        found: Rows = []
+        rows: Rows = []
         for piece in topics.cut(whole):
-            for each in read_range(topics, piece, given):
+            for fetched in read_range(topics, piece, source):
                 chunks = decode(
-                    each.table,
+                    fetched.table,
                     Depth.VALUE,
-                    first_offset=each.first_offset,
+                    first_offset=fetched.first_offset,
                     end_offset=piece.end,
-                    aborted=each.aborted,
+                    aborted=fetched.aborted,
                 )
                 for chunk in chunks:
                     assert chunk.values is not None
-                    found += [
+                    rows += [
                         (int(offset), bytes_at(chunk.buffer, chunk.values, nth))
                         for nth, offset in enumerate(chunk.offsets)
                     ]
-        return found
+        return rows
 
 
 def append(log: PartitionLog, records: bytes) -> None:
@@ -82,10 +82,10 @@ def append(log: PartitionLog, records: bytes) -> None:
     log.set_high_watermark(log.log_end_offset)
 
 
-def filled(log: PartitionLog, batches: int = 60, each: int = 3) -> None:
+def filled(log: PartitionLog, batches: int = 60, size: int = 3) -> None:
     """Batches of records whose times go up and down, in segments of ten batches."""
     for nth in range(batches):
-        values = [b"%d" % (nth * each + more) for more in range(each)]
+        values = [b"%d" % (nth * size + more) for more in range(size)]
         append(log, batch_of(values, timestamp_ms=START_MS + 100 * nth - 50 * (nth % 3)))
         if nth % 10 == 9:
             log.roll()
@@ -105,9 +105,9 @@ def test_files_and_log_agree(rig: LogRig) -> None:
     assert read(rig, 59, 61) == contents(log)[59:61]
     for timestamp in range(START_MS - 200, START_MS + 6200, 37):
         expected = last_of(log.search_timestamp(timestamp))
-        found = logs(rig).list_offsets({PART: timestamp})[PART]
+        offset = logs(rig).list_offsets({PART: timestamp})[PART]
         none = OffsetAt(offset=-1, timestamp=-1)
-        assert found == (
+        assert offset == (
             none if expected is None else OffsetAt(offset=expected.offset, timestamp=expected.timestamp_ms)
         )
 
@@ -172,8 +172,8 @@ def test_zeros_after_the_end(rig: LogRig) -> None:
     ):
         os.truncate(path, size)
     assert read(rig) == expected
-    found = logs(rig).list_offsets({PART: START_MS + 990})[PART]
-    assert found.offset == last_of(log.search_timestamp(START_MS + 990)).offset
+    offset = logs(rig).list_offsets({PART: START_MS + 990})[PART]
+    assert offset.offset == last_of(log.search_timestamp(START_MS + 990)).offset
 
 
 def test_wrong_or_missing_indexes_cost_no_record(rig: LogRig) -> None:
@@ -247,8 +247,8 @@ def test_old_formats_up_to_the_middle_of_a_wrapper(rig: LogRig) -> None:
     """A compressed wrapper says the offset of its last message, not of its first."""
     inner = [b"".join(message(nth, b"%d" % (first + nth)) for nth in range(10)) for first in (0, 10)]
     wrappers = [
-        message(last, compress(Codec.GZIP, each), Codec.GZIP)
-        for last, each in zip((9, 19), inner, strict=True)
+        message(last, compress(Codec.GZIP, batch), Codec.GZIP)
+        for last, batch in zip((9, 19), inner, strict=True)
     ]
     rig.create()
     [segment] = list_segments(os.path.join(rig.path, "t-0"))
@@ -286,16 +286,16 @@ def test_a_merged_segment_is_read_from_its_new_file(rig: LogRig, monkeypatch: py
     lost: list[str] = []
     tables = partition.tables(0, 120, lost.append)
     _, position = next(tables)
-    merged = b"".join(Path(each.path).read_bytes() for each in (first, second))
+    merged = b"".join(Path(segment.path).read_bytes() for segment in (first, second))
     Path(first.path + ".swap").write_bytes(merged)
-    for each in (first, second):
-        os.rename(each.path, each.path + ".deleted")
+    for segment in (first, second):
+        os.rename(segment.path, segment.path + ".deleted")
     os.rename(first.path + ".swap", first.path)
     while position < 60:
         _, position = next(tables)
     assert not lost
-    for each in (first, third):
-        os.rename(each.path, each.path + ".deleted")
+    for segment in (first, third):
+        os.rename(segment.path, segment.path + ".deleted")
     rest = [position for _, position in tables]
     # What is open is read to its end; the third segment was open already if its first batch was due.
     assert rest[-1] == 120
@@ -306,13 +306,13 @@ def test_deleted_segments_are_data_loss(rig: LogRig) -> None:
     log = rig.create()
     filled(log, 40)
     written_out(log)
-    given = options(rig)
+    source = options(rig)
     topics = logs(rig)
-    fetched = read_range(topics, OffsetRange(PART, 0, 120), given)
+    fetched = read_range(topics, OffsetRange(PART, 0, 120), source)
     next(fetched)
     first, second, third, *_ = list_segments(os.path.join(rig.path, "t-0"))
-    for each in (first, second, third):
-        os.rename(each.path, each.path + ".deleted")
+    for segment in (first, second, third):
+        os.rename(segment.path, segment.path + ".deleted")
     with pytest.raises(DataLossError, match="offset 30 of t-0 is gone: the log begins at 90"):
         list(fetched)
 
@@ -357,9 +357,9 @@ def test_committed_reading_agrees_with_the_log(rig: LogRig, seed: int, with_snap
     level: dict[str, Any] = {"kafka.isolation.level": "read_committed"}
     stable = log.last_stable_offset
     assert logs(rig, **level).list_offsets({PART: LATEST}, READ_COMMITTED)[PART].offset == stable
-    wanted = [offset for offset, seen in sorted(expected.items()) if seen and offset < stable]
-    assert [offset for offset, _ in read(rig, **level)] == wanted
+    committed = [offset for offset, seen in sorted(expected.items()) if seen and offset < stable]
+    assert [offset for offset, _ in read(rig, **level)] == committed
     start = logs(rig).list_offsets({PART: EARLIEST})[PART].offset
     middle = (start + stable) // 2
-    found = [offset for offset, _ in read(rig, middle, stable, **level)]
-    assert found == [offset for offset in wanted if offset >= middle]
+    read_offsets = [offset for offset, _ in read(rig, middle, stable, **level)]
+    assert read_offsets == [offset for offset in committed if offset >= middle]

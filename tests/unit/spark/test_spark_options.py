@@ -30,7 +30,7 @@ def test_a_stream_starts_at_the_end() -> None:
 
 
 def test_names_ignore_case_and_values_are_read() -> None:
-    given = BASE | {
+    settings = BASE | {
         "STARTINGOFFSETS": '{"a":{"0":23,"1":-2}}',
         "failondataloss": "FALSE",
         "includeHeaders": "true",
@@ -38,7 +38,7 @@ def test_names_ignore_case_and_values_are_read() -> None:
         "maxRecordsPerPartition": "100",
         "kafka.isolation.level": "read_committed",
     }
-    options = source_options(given, streaming=False)
+    options = source_options(settings, streaming=False)
     assert options.start.offsets == {A0: 23, A1: EARLIEST}
     assert not options.fail_on_data_loss
     assert options.include_headers
@@ -156,8 +156,8 @@ def test_unknown_options_are_named(caplog: pytest.LogCaptureFixture) -> None:
 def test_transactions_of_the_sink() -> None:
     base = {"kafka.bootstrap.servers": "h:1", "topic": "t"}
     assert sink_options(base).transactional is None
-    given = {"kcli.transactional": "false", "kafka.transactional.id": "x", "kcli.batch.id": "4"}
-    options = sink_options(base | given | {"kafka.transaction.timeout.ms": "5000"})
+    settings = {"kcli.transactional": "false", "kafka.transactional.id": "x", "kcli.batch.id": "4"}
+    options = sink_options(base | settings | {"kafka.transaction.timeout.ms": "5000"})
     assert (options.transactional, options.transactional_id, options.batch_id) == (False, "x", 4)
     assert options.transaction_timeout_ms == 5000
     levels = {"kafka.compression.type": "zstd", "kafka.compression.zstd.level": "7"}

@@ -50,5 +50,5 @@ def test_equals_the_definition(keys: list[bytes]) -> None:
 
 @given(keys=st.lists(st.binary(max_size=20), max_size=20), count=st.integers(1, 100))
 def test_partitions_are_of_the_positive_hash(keys: list[bytes], count: int) -> None:
-    found = partitions_for_keys(*spans_of(keys), count)
-    assert found.tolist() == [(one_by_one(key) & 0x7FFFFFFF) % count for key in keys]
+    partitions = partitions_for_keys(*spans_of(keys), count)
+    assert partitions.tolist() == [(one_by_one(key) & 0x7FFFFFFF) % count for key in keys]

@@ -67,10 +67,10 @@ class Log:
         [topic] = request.topic_data
         code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         done = []
-        for each in topic.partition_data:
-            records = each.records or b""
+        for partition in topic.partition_data:
+            records = partition.records or b""
             assert len(list(iter_batches(records))) == 1  # KIP-98: one batch per partition and request
-            known = self.batches[each.index]
+            known = self.batches[partition.index]
             if code in (ErrorCode.NONE, None):
                 if records in known:
                     done.append(ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
@@ -80,8 +80,8 @@ class Log:
         if code is None:
             return None
         partitions = tuple(
-            PartitionProduceResponse(index=each.index, error_code=error, error_message="why")
-            for each, error in zip(topic.partition_data, done, strict=True)
+            PartitionProduceResponse(index=partition.index, error_code=error, error_message="why")
+            for partition, error in zip(topic.partition_data, done, strict=True)
         )
         return ProduceResponse(responses=(TopicProduceResponse(name="t", partition_responses=partitions),))
 
@@ -110,8 +110,8 @@ def send(log: Log, areas: list[tuple[int, RecordsArea]]) -> None:
     options = sink_options({"kafka.bootstrap.servers": log.server.address, "topic": "t"})
     with Cluster(options.client) as cluster:
         producer = Producer(cluster, options)
-        for partition, each in areas:
-            producer.add(TopicPartition("t", partition), each)
+        for partition, rows in areas:
+            producer.add(TopicPartition("t", partition), rows)
         producer.flush()
 
 
@@ -119,8 +119,8 @@ def test_batches_carry_producer_and_sequences(log: Log) -> None:
     send(log, [(0, area(b"a", b"b")), (1, area(b"c")), (0, area(b"d"))])
     assert (written(log, 0), written(log, 1)) == ([b"a", b"b", b"d"], [b"c"])
     headers = [read_header(batch) for batch in (*log.batches[0], *log.batches[1])]
-    assert {(each.producer_id, each.producer_epoch) for each in headers} == {(70, 3)}
-    assert [each.base_sequence for each in headers] == [0, 2, 0]
+    assert {(header.producer_id, header.producer_epoch) for header in headers} == {(70, 3)}
+    assert [header.base_sequence for header in headers] == [0, 2, 0]
     assert len(log.server.sent(ApiKey.PRODUCE)) == 2
 
 
@@ -162,15 +162,15 @@ def two_logs(log: Log) -> Iterator[tuple[Log, Log]]:
 
         def metadata(request: MetadataRequest, version: int) -> MetadataResponse:
             brokers = tuple(
-                MetadataResponseBroker(node_id=nth + 1, host="127.0.0.1", port=each.server.port)
-                for nth, each in enumerate((log, other))
+                MetadataResponseBroker(node_id=nth + 1, host="127.0.0.1", port=topic_log.server.port)
+                for nth, topic_log in enumerate((log, other))
             )
             partitions = tuple(MetadataResponsePartition(partition_index=n, leader_id=n + 1) for n in (0, 1))
             topic = MetadataResponseTopic(name="t", partitions=partitions)
             return MetadataResponse(brokers=brokers, topics=(topic,))
 
-        for each in (log, other):
-            each.server.script = {**each.server.script, ApiKey.METADATA: metadata}
+        for topic_log in (log, other):
+            topic_log.server.script = {**topic_log.server.script, ApiKey.METADATA: metadata}
         yield log, other
 
 

@@ -92,8 +92,8 @@ def guard() -> Iterator[Guard]:
 
 
 def connected(address: str, **more: str) -> list[str]:
-    given = {"kafka.bootstrap.servers": address, "subscribe": "t"}
-    with Cluster(source_options(given | more, streaming=False).client) as cluster:
+    settings = {"kafka.bootstrap.servers": address, "subscribe": "t"}
+    with Cluster(source_options(settings | more, streaming=False).client) as cluster:
         return cluster.topic_names()
 
 
@@ -142,9 +142,9 @@ def test_a_wrong_setting_is_named_without_its_password(options: dict[str, str], 
 
 
 def test_secrets_are_not_shown() -> None:
-    found = client_security(sasl("PLAIN"), "kafka.")
-    assert isinstance(found, ClientSecurity)
-    assert "sec" not in repr(found).replace("security", "").replace("Security", "")
+    security = client_security(sasl("PLAIN"), "kafka.")
+    assert isinstance(security, ClientSecurity)
+    assert "sec" not in repr(security).replace("security", "").replace("Security", "")
 
 
 @pytest.fixture(scope="module")

@@ -297,9 +297,9 @@ def test_the_shipped_defaults_are_options_of_the_jobs(
         replay: ["--topic", "t", "--target-topic", "u"],
         profile: ["--topic", "t"],
     }
-    found = {job: job.parse(["--config", str(everything), *words]) for job, words in jobs.items()}
-    assert (found[sql].on_bad_record, found[replay].keep_timestamps) == ("dead-letter", True)
-    assert found[profile].progress_interval == 5.0
+    parsed = {job: job.parse(["--config", str(everything), *words]) for job, words in jobs.items()}
+    assert (parsed[sql].on_bad_record, parsed[replay].keep_timestamps) == ("dead-letter", True)
+    assert parsed[profile].progress_interval == 5.0
     assert capsys.readouterr().err == ""  # no key was unknown
 
 
@@ -403,7 +403,7 @@ def test_settings_with_secrets_go_to_a_file_and_not_to_the_command_line_of_the_j
     ]
     line, secrets = split_command_line(words).without_secrets()
     assert line.spark == ("-c", "spark.b=1")
-    assert [each for each in secrets.splitlines() if not each.startswith("#")] == [
+    assert [secret for secret in secrets.splitlines() if not secret.startswith("#")] == [
         "spark.a.secret.key=hush\\=1",
         "spark.url=http\\://u\\:hush@h",
     ]

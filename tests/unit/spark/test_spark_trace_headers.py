@@ -29,7 +29,9 @@ def batch_of(rows: list[list[tuple[str, bytes | None]] | None]) -> pa.RecordBatc
 
 
 def headers_of(batch: pa.RecordBatch) -> list[list[tuple[str, bytes | None]]]:
-    return [[(each["key"], each["value"]) for each in row] for row in batch.column("headers").to_pylist()]
+    return [
+        [(header["key"], header["value"]) for header in row] for row in batch.column("headers").to_pylist()
+    ]
 
 
 @given(st.lists(st.none() | st.lists(HEADER, max_size=4), min_size=1, max_size=12), st.integers(0, 3))
@@ -39,9 +41,9 @@ def test_only_rows_without_trace_headers_get_one(
     batch = batch_of(rows).slice(min(skipped, len(rows) - 1))
     expected = []
     for row in rows[min(skipped, len(rows) - 1) :]:
-        kept = row or []
-        has_trace = any(name in ("traceparent", "tracestate") for name, _ in kept)
-        expected.append(kept if has_trace else [*kept, ADDED])
+        headers = row or []
+        has_trace = any(name in ("traceparent", "tracestate") for name, _ in headers)
+        expected.append(headers if has_trace else [*headers, ADDED])
     assert headers_of(stamped(batch, CONTEXT)) == expected
 
 
@@ -54,7 +56,7 @@ def test_the_links_of_a_task_are_limited() -> None:
     contexts = [TraceContext(new_trace_id(), new_span_id()) for _ in range(3 * LINKS_MAX)]
     task = TaskSpan("send", {}, CONTEXT)
     for _ in range(2):
-        task.add(batch_of([[("traceparent", each.traceparent.encode())] for each in contexts]))
+        task.add(batch_of([[("traceparent", context.traceparent.encode())] for context in contexts]))
     assert task.count == 6 * LINKS_MAX
     assert list(task.links.values()) == contexts[:LINKS_MAX]
 
@@ -68,8 +70,8 @@ def test_the_environment_or_the_option_switches_traces_on(monkeypatch: pytest.Mo
     assert not are_traced({"kcli.trace": "false"})
     with pytest.raises(ValueError, match=r"expected true, false or the address of a collector"):
         are_traced({"kcli.trace": "maybe"})
-    found = spark_traces("http://c:4318", {})
-    assert found is not None
-    assert found.settings.endpoint == "http://c:4318/v1/traces"
+    traces = spark_traces("http://c:4318", {})
+    assert traces is not None
+    assert traces.settings.endpoint == "http://c:4318/v1/traces"
     with pytest.raises(ValueError, match="kcli exports with http/protobuf"):
         spark_traces("true", {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"})
