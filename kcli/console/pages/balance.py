@@ -80,7 +80,7 @@ def runs_of(call: Call) -> BalanceRuns:
 async def show_balance(call: Call) -> dict[str, object]:
     """GET /balance: the latest run of this console, and the number of moves in progress."""
     run = _own_run(call)
-    moves = await _kept_moves(call)
+    moves = await _cached_moves(call)
     return {"moving": len(moves.value), "run": None if run is None else run.shown()}
 
 
@@ -92,7 +92,7 @@ def _own_run(call: Call) -> Run | None:
 
 async def list_moves(call: Call) -> Rows:
     """GET /reassignments: the moves in progress, including moves that other tools have started."""
-    moves = await _kept_moves(call)
+    moves = await _cached_moves(call)
     return call.listing().rows(
         moves.value,
         text=lambda row: f"{row.topic}-{row.partition}",
@@ -104,7 +104,7 @@ async def list_moves(call: Call) -> Rows:
     )
 
 
-async def _kept_moves(call: Call) -> Aged[Sequence[MoveRow]]:
+async def _cached_moves(call: Call) -> Aged[Sequence[MoveRow]]:
     return await call.cached("moves", lambda: _moves(call), seconds=MOVES_SECONDS)
 
 

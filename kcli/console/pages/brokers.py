@@ -14,8 +14,8 @@ from kcli.console.pages.settings import (
     config_changes,
     settings_of,
 )
-from kcli.console.pages.storage import Storage, kept_storage
-from kcli.console.pages.topology import Topology, kept_topology
+from kcli.console.pages.storage import Storage, cached_storage
+from kcli.console.pages.topology import Topology, cached_topology
 from kcli.console.routes import Change, Read
 from kcli.model.configs import ConfigResource, ConfigResourceType, ConfigSource
 from kcli.model.java_text import parse_int
@@ -44,8 +44,8 @@ class BrokerRow:
 
 async def list_brokers(call: Call) -> Rows:
     """GET /brokers: the brokers, with the partitions that they lead and the bytes that they store."""
-    topology = await kept_topology(call)
-    storage = (await kept_storage(call)).value
+    topology = await cached_topology(call)
+    storage = (await cached_storage(call)).value
     rows = [_row(node, topology.value, storage) for node in topology.value.brokers]
     return call.listing().rows(
         rows,
@@ -67,9 +67,9 @@ async def list_brokers(call: Call) -> Rows:
 
 async def show_broker(call: Call) -> dict[str, object]:
     """GET /brokers/{id}: one broker with its log directories."""
-    topology = await kept_topology(call)
+    topology = await cached_topology(call)
     node = _node(topology.value, call.part("id"))
-    storage = (await kept_storage(call)).value
+    storage = (await cached_storage(call)).value
     return {
         "broker": _row(node, topology.value, storage),
         "directories": storage.directories(node.id),

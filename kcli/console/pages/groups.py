@@ -208,7 +208,7 @@ async def show_group(call: Call) -> dict[str, object]:
     """GET /groups/{group}: the group with its sums. The console also begins to take samples of the group."""
     memory = memory_of(call)
     memory.shown(call.part("group"))
-    answer = await kept_sample(call)
+    answer = await cached_sample(call)
     group, lag = answer.value.group, answer.value.lag
     return {
         "group": group.group_id,
@@ -237,7 +237,7 @@ async def show_group(call: Call) -> dict[str, object]:
 
 async def list_partitions(call: Call) -> Rows:
     """GET /groups/{group}/partitions: the offsets and the lag of each partition."""
-    answer = await kept_sample(call)
+    answer = await cached_sample(call)
     sample = answer.value
     rows = [_partition_row(sample, partition) for partition in (*sample.lag.partitions, *sample.uncommitted)]
     return call.listing().rows(
@@ -280,7 +280,7 @@ def _partition_row(sample: Sample, partition: TopicPartition) -> PartitionRow:
 
 async def list_members(call: Call) -> Rows:
     """GET /groups/{group}/members: the members with their partitions."""
-    answer = await kept_sample(call)
+    answer = await cached_sample(call)
     lag = answer.value.lag
     rows = []
     for member in answer.value.group.members:
@@ -322,14 +322,14 @@ def _assignment_text(partitions: Sequence[TopicPartition]) -> str:
 async def show_history(call: Call) -> dict[str, object]:
     """GET /groups/{group}/history: the lag since the page was opened for the first time, at most an hour."""
     memory = memory_of(call)
-    await kept_sample(call)
+    await cached_sample(call)
     return {"points": memory.points(call.part("group"))}
 
 
 # Samples
 
 
-async def kept_sample(call: Call) -> Aged[Sample]:
+async def cached_sample(call: Call) -> Aged[Sample]:
     """Returns a sample of the group in the path, at most some seconds old. Raises KafkaError."""
     group_id = call.part("group")
     memory = memory_of(call)

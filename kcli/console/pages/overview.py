@@ -15,7 +15,7 @@ from kcli.console.cache import Aged
 from kcli.console.calls import Call
 from kcli.console.failures import failure_of
 from kcli.console.pages.storage import Storage, known_storage
-from kcli.console.pages.topology import kept_topology
+from kcli.console.pages.topology import cached_topology
 from kcli.console.routes import Read
 from kcli.errors import KafkaError, KcliError, ProtocolError
 from kcli.http.checkup_metrics import named_metrics
@@ -68,7 +68,7 @@ class Traffic:
 
 async def show(call: Call) -> dict[str, object]:
     """GET /overview: the figures of the cluster."""
-    answer = await kept_topology(call)
+    answer = await cached_topology(call)
     topology, storage = answer.value, known_storage(call)
     topics = [topic for topic in topology.topics if not topic.is_internal]
     leaders = [topology.leaders[node.id] for node in topology.alive]

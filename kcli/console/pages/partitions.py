@@ -49,7 +49,7 @@ class TopicPartitions:
     size_bytes: int | None
 
 
-async def kept_partitions(call: Call, topic: str) -> Aged[TopicPartitions]:
+async def cached_partitions(call: Call, topic: str) -> Aged[TopicPartitions]:
     """The partitions of a topic, at most some seconds old. Raises KafkaError if the topic does not exist."""
     return await call.cached(("partitions", topic), lambda: _load(call, topic))
 

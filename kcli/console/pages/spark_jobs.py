@@ -80,8 +80,8 @@ async def show_sources(call: Call) -> dict[str, object]:
     """GET /spark: the numbers of checkpoints and servers that the options name, and an error for each of these that
     cannot be read."""
     settings = call.rules.settings
-    sources = (await _kept_checkpoints(call)).value
-    applications = (await _kept_applications(call)).value
+    sources = (await _cached_checkpoints(call)).value
+    applications = (await _cached_applications(call)).value
     return {
         "checkpoints": len(settings.spark_checkpoints),
         "servers": len(settings.spark_urls),
@@ -91,8 +91,8 @@ async def show_sources(call: Call) -> dict[str, object]:
 
 async def list_queries(call: Call) -> Rows:
     """GET /spark/queries: the streaming queries, with their lag."""
-    answer = await _kept_checkpoints(call)
-    ends = await _kept_ends(call, answer.value)
+    answer = await _cached_checkpoints(call)
+    ends = await _cached_ends(call, answer.value)
     rows = [_row(directory, checkpoint, ends) for directory, checkpoint in answer.value.checkpoints]
     return call.listing().rows(
         rows,
@@ -110,7 +110,7 @@ async def list_queries(call: Call) -> Rows:
 
 async def list_applications(call: Call) -> Rows:
     """GET /spark/applications: the applications of Spark's servers."""
-    answer = await _kept_applications(call)
+    answer = await _cached_applications(call)
     return call.listing().rows(
         list(answer.value[0]),
         text=lambda row: f"{row.name} {row.id} {row.user}",
@@ -123,7 +123,7 @@ async def list_applications(call: Call) -> Rows:
     )
 
 
-async def _kept_checkpoints(call: Call) -> Aged[_Sources]:
+async def _cached_checkpoints(call: Call) -> Aged[_Sources]:
     async def load() -> _Sources:
         return await asyncio.to_thread(_read, call.rules.settings.spark_checkpoints)
 
@@ -140,7 +140,7 @@ def _read(directories: Sequence[str]) -> _Sources:
     return sources
 
 
-async def _kept_applications(call: Call) -> Aged[tuple[list[Application], list[str]]]:
+async def _cached_applications(call: Call) -> Aged[tuple[list[Application], list[str]]]:
     async def load() -> tuple[list[Application], list[str]]:
         applications: list[Application] = []
         problems: list[str] = []
@@ -154,7 +154,7 @@ async def _kept_applications(call: Call) -> Aged[tuple[list[Application], list[s
     return await call.cached(("spark-applications",), load)
 
 
-async def _kept_ends(call: Call, sources: _Sources) -> Ends:
+async def _cached_ends(call: Call, sources: _Sources) -> Ends:
     """Returns the end offsets, or an empty result if the cluster does not answer: the checkpoints are known without the
     cluster, but no lag is known."""
     contact = call.connection.contact

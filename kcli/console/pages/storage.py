@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kcli.client.admin.offsets import LogDirDescription
 from kcli.console.cache import Aged
 from kcli.console.calls import Call
-from kcli.console.pages.topology import kept_topology
+from kcli.console.pages.topology import cached_topology
 from kcli.errors import KafkaError
 
 SIZES_SECONDS = 30.0
@@ -72,7 +72,7 @@ class Sample:
     topics: Mapping[str, int]
 
 
-async def kept_storage(call: Call) -> Aged[Storage]:
+async def cached_storage(call: Call) -> Aged[Storage]:
     """The sizes, at most some seconds old."""
     return await call.cached(_KEY, lambda: _load(call), seconds=SIZES_SECONDS, older_seconds=SIZES_SECONDS)
 
@@ -90,7 +90,7 @@ def samples(call: Call) -> deque[Sample]:
 
 
 async def _load(call: Call) -> Storage:
-    topology = await kept_topology(call)
+    topology = await cached_topology(call)
     topics: Counter[str] = Counter()
     brokers: dict[int, tuple[Directory, ...] | KafkaError] = {}
     # One broker at a time, because the answer of a large broker has tens of megabytes as objects.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kcli.client.admin.topics import NewPartitions, NewTopic
 from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call, bad_request
-from kcli.console.pages.partitions import kept_partitions
+from kcli.console.pages.partitions import cached_partitions
 from kcli.console.pages.settings import (
     change_command,
     changes_summary,
@@ -16,8 +16,8 @@ from kcli.console.pages.settings import (
     setting_text,
     settings_of,
 )
-from kcli.console.pages.storage import kept_storage, known_storage, samples
-from kcli.console.pages.topology import TopicSummary, kept_topology
+from kcli.console.pages.storage import cached_storage, known_storage, samples
+from kcli.console.pages.topology import TopicSummary, cached_topology
 from kcli.console.routes import Change, Read
 from kcli.errors import KafkaError
 from kcli.model.command_words import option, topic_pattern
@@ -46,10 +46,10 @@ class TopicRow:
 async def list_topics(call: Call) -> Rows:
     """GET /topics: the topics with their states. With ?internal=1, the list includes internal topics. With ?problems=1,
     it has only topics with a problem."""
-    topology = await kept_topology(call)
+    topology = await cached_topology(call)
     listing = call.listing()
     # The sizes need requests to every broker. The list waits for them only if it is sorted by size.
-    storage = await kept_storage(call) if listing.sort == "size_bytes" else known_storage(call)
+    storage = await cached_storage(call) if listing.sort == "size_bytes" else known_storage(call)
     sizes = {} if storage is None else call.uses(storage).value.topics
     shown = _shown(topology.value.topics, call)
     rows = listing.rows(
@@ -92,7 +92,7 @@ def _row(topic: TopicSummary, size_bytes: int | None) -> TopicRow:
 
 async def show_topic(call: Call) -> dict[str, object]:
     """GET /topics/{topic}: the figures of one topic."""
-    answer = await kept_partitions(call, call.part("topic"))
+    answer = await cached_partitions(call, call.part("topic"))
     rows = answer.value.rows
     offsets = [(row.first_offset, row.end_offset) for row in rows]
     known = [end - first for first, end in offsets if first is not None and end is not None]
@@ -111,7 +111,7 @@ async def show_topic(call: Call) -> dict[str, object]:
 
 async def list_partitions(call: Call) -> Rows:
     """GET /topics/{topic}/partitions: the partitions with their replicas, offsets and sizes."""
-    answer = await kept_partitions(call, call.part("topic"))
+    answer = await cached_partitions(call, call.part("topic"))
     return call.listing().rows(
         answer.value.rows,
         text=lambda row: f"{row.partition} leader {row.leader} {row.state}",
@@ -129,7 +129,7 @@ async def list_partitions(call: Call) -> Rows:
 
 async def show_growth(call: Call) -> dict[str, object]:
     """GET /topics/{topic}/growth: the sizes of the topic since the session first requested sizes."""
-    await kept_storage(call)
+    await cached_storage(call)
     topic = call.part("topic")
     return {"points": [[sample.at_ms, sample.topics.get(topic)] for sample in samples(call)]}
 
@@ -171,7 +171,7 @@ async def delete(action: Action) -> Outcome:
     action.target = f"topic {name}"
     command = action.command("topics", "--delete", *option("topic", topic_pattern(name)))
     if action.is_preview:
-        partitions = (await kept_partitions(action, name)).value
+        partitions = (await cached_partitions(action, name)).value
         records = sum(row.records_max or 0 for row in partitions.rows)
         return Outcome(
             command=command,

@@ -63,7 +63,7 @@ class Topology:
         return tuple(node for node in self.brokers if not node.is_fenced)
 
 
-async def kept_topology(call: Call) -> Aged[Topology]:
+async def cached_topology(call: Call) -> Aged[Topology]:
     """The topology, at most some seconds old."""
     return await call.cached("topology", lambda: _load(call), older_seconds=OLDER_SECONDS)
 
