@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kcli.cli.confirm import can_ask, confirm
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import CommandError
-from kcli.cli.tools.topics.file import PARTITIONS, REPLICATION_FACTOR, WantedTopic, read_topics
+from kcli.cli.tools.topics.file import PARTITIONS, REPLICATION_FACTOR, DeclaredTopic, read_topics
 from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import AlterConfig, ConfigEntry
 from kcli.client.admin.topics import NewPartitions, NewTopic, TopicDescription
@@ -57,11 +57,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """One topic of the plan. `wanted` is None if the file does not have the topic."""
+    """One topic of the plan. `declared` is None if the file does not have the topic."""
 
     topic: str
     action: Action
-    wanted: WantedTopic | None = None
+    declared: DeclaredTopic | None = None
     changes: tuple[Change, ...] = ()
 
     @property
@@ -113,7 +113,9 @@ async def apply(options: TopicsOptions, client: AdminClient, output: Output) -> 
     return 1 if failed else 0
 
 
-async def _plan(client: AdminClient, topics: Mapping[str, WantedTopic], *, prune: bool) -> list[TopicChange]:
+async def _plan(
+    client: AdminClient, topics: Mapping[str, DeclaredTopic], *, prune: bool
+) -> list[TopicChange]:
     """Returns the steps in the order of the file, with deletions last.
 
     Raises CommandError that lists all impossible changes.
@@ -145,7 +147,7 @@ async def _plan(client: AdminClient, topics: Mapping[str, WantedTopic], *, prune
     return steps
 
 
-def _creation(topic: WantedTopic) -> TopicChange:
+def _creation(topic: DeclaredTopic) -> TopicChange:
     counts = ((PARTITIONS, topic.partitions), (REPLICATION_FACTOR, topic.replication_factor))
     changes = [Change(name, None, str(count)) for name, count in counts if count is not None]
     settings = (topic.configs or {}).items()
@@ -154,7 +156,7 @@ def _creation(topic: WantedTopic) -> TopicChange:
 
 
 def _alteration(
-    topic: WantedTopic,
+    topic: DeclaredTopic,
     current: TopicDescription | KafkaError,
     entries: tuple[ConfigEntry, ...] | KafkaError,
     *,
@@ -172,7 +174,7 @@ def _alteration(
     return TopicChange(topic.name, Action.ALTER if changes else Action.UNCHANGED, topic, changes)
 
 
-def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterable[Change]:
+def _partition_changes(topic: DeclaredTopic, current: TopicDescription) -> Iterable[Change]:
     count = len(current.partitions)
     factors = {len(partition.replicas) for partition in current.partitions}
     if topic.replication_factor is not None and factors != {topic.replication_factor}:
@@ -192,7 +194,7 @@ def _partition_changes(topic: WantedTopic, current: TopicDescription) -> Iterabl
 
 
 def _config_changes(
-    topic: WantedTopic, overrides: Mapping[str, str | None], *, prune: bool
+    topic: DeclaredTopic, overrides: Mapping[str, str | None], *, prune: bool
 ) -> Iterable[Change]:
     if topic.configs is None:
         return
@@ -228,7 +230,7 @@ async def _perform(
     def note(results: Mapping[str, KafkaError | None]) -> None:
         failed.update({topic: error for topic, error in results.items() if error is not None})
 
-    new = [_new_topic(step.wanted) for step in steps if step.action is Action.CREATE and step.wanted]
+    new = [_new_topic(step.declared) for step in steps if step.action is Action.CREATE and step.declared]
     if new:
         note(await client.create_topics(new, validate_only=validate_only))
     grown = [
@@ -252,7 +254,7 @@ async def _perform(
     return failed
 
 
-def _new_topic(topic: WantedTopic) -> NewTopic:
+def _new_topic(topic: DeclaredTopic) -> NewTopic:
     settings = (topic.configs or {}).items()
     return NewTopic(
         name=topic.name,

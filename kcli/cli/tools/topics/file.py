@@ -32,7 +32,7 @@ MAX_FILE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedTopic:
+class DeclaredTopic:
     """One topic of the file.
 
     `configs` is None if the file has no configs for the topic. In `configs`, the value None means that the setting is
@@ -50,7 +50,7 @@ class WantedTopic:
         return self.places.get(part) or self.places[""]
 
 
-def read_topics(path: str) -> dict[str, WantedTopic]:
+def read_topics(path: str) -> dict[str, DeclaredTopic]:
     """Returns the topics of a file, in their order. Raises CommandError with file and line."""
     try:
         with open(path, "rb") as file:
@@ -74,7 +74,7 @@ class _Reader:
         self.path = path
         self.text = text
 
-    def topics(self) -> dict[str, WantedTopic]:
+    def topics(self) -> dict[str, DeclaredTopic]:
         import yaml
 
         try:
@@ -98,7 +98,7 @@ class _Reader:
         except RecursionError:
             raise CommandError(f"{self.path}: not a file of topics: it is nested too deeply") from None
 
-    def _topic(self, name: str, key: yaml.Node, node: yaml.Node) -> WantedTopic:
+    def _topic(self, name: str, key: yaml.Node, node: yaml.Node) -> DeclaredTopic:
         fields = {} if _is_null(node) else self._mapping(node, f"topic {name}", FIELDS)
         places = {"": self._place(key)} | {part: self._place(at) for part, (at, _) in fields.items()}
         configs: dict[str, str | None] | None = None
@@ -108,7 +108,7 @@ class _Reader:
             for setting, (at, value) in entries.items():
                 configs[setting] = self._setting(setting, at, value)
                 places[setting] = self._place(at)
-        return WantedTopic(
+        return DeclaredTopic(
             name=name,
             partitions=self._count(PARTITIONS, fields),
             replication_factor=self._count(REPLICATION_FACTOR, fields),
