@@ -1,6 +1,6 @@
 """The result of a read of a log: a range of bytes of a segment. The caller reads the bytes when it needs them.
 
-A slice is a FileRange (model/buffers.py), which a connection sends in pieces.
+A `LogSlice` is a FileRange (model/buffers.py), which a connection sends in pieces.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The watch reads every batch of every replica once, at its append. The watch also reads the disks of nodes that do not
 run. The committed records of a partition are all records below the high watermark of any leader. The names of the
-promises are those of the TLA+ specifications of Kafka's replication.
+promises are those of the TLA+ specifications of Kafka's replication. A cluster is settled when each partition has a
+leader, all replicas are in sync, and their logs are equal.
 
 * A leader epoch of a partition has one leader. Within a leader epoch, the high watermark never goes back.
 * The controller's leader is in the ISR, and the ISR is a part of the replicas. No broker is in ISR and ELR. Leader
