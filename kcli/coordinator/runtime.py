@@ -143,8 +143,8 @@ class Step(Generic[RecordT, SendT]):
 
 
 Continuation = Callable[[ErrorCode, Step[RecordT, SendT]], None]
-"""A function in a `Ready`. It is called with a new `Step` when the records of the `Ready` are committed, or with an error
-when their write has failed."""
+"""A function in a `Ready`. It is called with a new `Step` when the records of the `Ready` are committed, or with an
+error when their write has failed."""
 
 
 class Timers(Generic[KeyT]):
