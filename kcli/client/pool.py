@@ -118,6 +118,7 @@ class Pool:
         try:
             return await connection.request(message, key, version=version, timeout=timeout)
         except (OSError, NetworkException, ProtocolError):
+            # Another task may already have opened a new connection, which must stay open.
             if slot.connection is connection:
                 slot.disconnect()
             raise

@@ -68,6 +68,8 @@ def _register(
     controller: Controller, request: br.BrokerRegistrationRequest, existing: BrokerRegistration | None
 ) -> DecisionSteps[br.BrokerRegistrationResponse]:
     updates = PartitionUpdates(controller)
+    # The same process registers again, for example because it lost the answer. It keeps its broker epoch, so that its
+    # other requests stay valid.
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         record = _registration(
             controller,
@@ -93,6 +95,8 @@ def _end_previous_life(
     broker_id = BrokerId(request.broker_id)
     stopped_cleanly = existing is not None and request.previous_broker_epoch == existing.epoch
     with controller.expecting(broker_id, existing and replace(existing, fenced=True)):
+        # After an unclean stop, the broker may have lost records that were not flushed. So it must leave the ELR too,
+        # whose members may become leader (KIP-966).
         if stopped_cleanly or not elr_enabled(controller.image):
             yield from updates.remove_from_isr(broker_id)
         else:
@@ -183,6 +187,8 @@ def _check_directories(image: MetadataImage, request: br.BrokerRegistrationReque
         if broker.id == request.broker_id:
             continue
         for directory in directories:
+            # A copied disk would give two brokers the same directory id, and the controller could not tell their
+            # replicas apart (KIP-858).
             if directory in broker.directories:
                 raise InvalidRegistrationException(
                     f"Broker {broker.id} is already registered with directory {directory}"
@@ -278,6 +284,8 @@ def _next_state(
         case BrokerState.FENCED:
             if request.want_shut_down:
                 return BrokerState.SHUTDOWN_NOW
+            # The epoch is the offset of the registration. A broker that has not read so far has old metadata, so it
+            # must not serve clients yet (KIP-631).
             caught_up = request.current_metadata_offset >= broker.epoch
             return BrokerState.UNFENCED if caught_up and not request.want_fence else BrokerState.FENCED
         case BrokerState.UNFENCED:
@@ -287,6 +295,8 @@ def _next_state(
                 return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
             return BrokerState.UNFENCED
         case _:
+            # The broker waits until the other brokers have the metadata with the new leaders. If it stopped earlier,
+            # they would still send clients to it.
             if leads or not controller.sessions.may_shut_down(broker.id, controller.image.brokers):
                 return BrokerState.CONTROLLED_SHUTDOWN
             return BrokerState.SHUTDOWN_NOW

@@ -63,6 +63,8 @@ class Leading:
             version = KRaftVersionRecord(k_raft_version=member.kraft_version)
             updated = None if member.is_listed_correctly else member.voters.updated(member.own_voter())
             records = (change, version, (updated or member.voters).record())
+        # A leader may count only records of its own epoch as committed (Raft, 5.4.2). So it writes a record at once,
+        # and with it the records of earlier epochs are committed.
         self.append_controls(records, now)
 
     def act(self, state: Leader, now: float) -> bool:
@@ -74,6 +76,8 @@ class Leading:
             self._answer_fetch(token, parked.pop(token).request)
         if not member.other_voters:
             return False
+        # A majority has not fetched for a long time, so this leader can commit nothing, and another leader may exist.
+        # It resigns, so that its clients look for the other leader.
         if now >= state.check_deadline:
             self.resign(now)
             return True
@@ -145,6 +149,8 @@ class Leading:
         change = member.waiting.change
         if change is not None and change.offset is not None and change.offset < high_watermark:
             member.finish_change(ErrorCode.NONE)
+        # A leader that is removed from the voters leads until the removal is committed, because the other voters may
+        # not have the new list before (KIP-853).
         if member.voters.voter(member.key) is None and member.history.offset < high_watermark:
             self.resign(now)
 
@@ -188,6 +194,7 @@ class Leading:
             self._member.refuse_fetch(token, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif (
             request.fetch_offset < end
+            # The replica applies records only up to its high watermark, so a new one is sent at once (KIP-1166).
             or request.high_watermark < state.high_watermark
             or not request.max_wait_s
             or not self._may_park(request.replica)
@@ -206,6 +213,7 @@ class Leading:
 
     def _may_park(self, replica: ReplicaKey) -> bool:
         return (
+            # Observers must not take the places of voters, because only fetches of voters move the high watermark.
             len(self._member.waiting.fetches) < MAX_PARKED or self._member.voters.voter(replica) is not None
         )
 

@@ -194,6 +194,7 @@ class RaftNode:
         if member.log.end > FIRST_OFFSET:
             # The end of the log may be in the page cache only, and a Fetch reports what is on disk.
             member.ask_for_flush()
+        # A quorum of one needs the vote of no other node, so it does not wait for an election timeout.
         if member.is_voter and member.voters.is_only_voter(self.key):
             member.become_candidate(now)
         elif start.stored is not None:
@@ -329,6 +330,7 @@ class RaftNode:
             raise QuorumError(
                 f"Server {outgoing.peer.address} answered {kind} of this node with {response.error.name}."
             )
+        # The sender has not heard of the present epoch yet, so its response does not concern this epoch (KIP-595).
         if response.epoch < member.epoch or response.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
             return False
         before = member.state

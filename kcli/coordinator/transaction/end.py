@@ -47,6 +47,8 @@ def _judge_tv1(
 ) -> EndDecision:
     if known.producer_id != request.producer_id:
         return _OTHER_PRODUCER
+    # In TV1, EndTxn does not change the epoch. So the epoch can be compared during a change, and a fenced producer does
+    # not try again in vain.
     if known.producer_epoch != request.producer_epoch or is_fenced:
         return _FENCED
     if is_moving:

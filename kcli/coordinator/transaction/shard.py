@@ -122,6 +122,8 @@ class TransactionShard:
         if code is not ErrorCode.NONE:
             return _answer(token, init_refused(code))
         before = self._transactions.get(transactional_id)
+        # An earlier process with this transactional id may still write. Its transaction is aborted first, and the new
+        # process repeats its request until the abort is complete (KIP-98).
         if before is not None and before.status is TransactionStatus.ONGOING:
             self._fence({transactional_id: before}, step)
             step.reply(token, init_refused(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -171,6 +173,7 @@ class TransactionShard:
         code = self._refuse_partitions(transactional_id, known, producer_id, producer_epoch)
         if known is None or code is not ErrorCode.NONE:
             return _answer(token, code)
+        # As in Kafka, a repeated request needs no write, because the log already has these partitions.
         if known.status is TransactionStatus.ONGOING and partitions <= known.partitions:
             return _answer(token, ErrorCode.NONE)
         step: TransactionStep = Step(now_ms)
@@ -281,6 +284,7 @@ class TransactionShard:
         partitions are reported, the transaction is completed."""
         known = self._transactions.get(transactional_id)
         unmarked = self._unmarked.get(transactional_id)
+        # A late report about an earlier transaction must not complete the present one.
         if known is None or unmarked is None or known.producer_epoch != producer_epoch:
             return Ready()
         unmarked.difference_update(partitions)
@@ -315,6 +319,8 @@ class TransactionShard:
             producer_id=known.producer_id,
             producer_epoch=known.producer_epoch,
             committed=known.commits,
+            # Sorted, because the order of a set differs between runs, and a simulation must send the same requests
+            # again.
             partitions=tuple(sorted(known.partitions)),
             transaction_version=known.client_version,
         )
@@ -475,6 +481,7 @@ class TransactionShard:
         else:
             self._transactions[transactional_id] = after
         self._fences.pop(transactional_id, None)
+        # The write has timed out, and its continuation was not called, because the result is known only now.
         if transactional_id in self._overdue:
             self._overdue.discard(transactional_id)
             self._pending.remove(transactional_id)

@@ -104,6 +104,7 @@ def with_next_epoch(
     If `expected_epoch` is the epoch before the present epoch, the producer has lost an answer and repeats its request.
     The producer then gets the present epoch again.
     """
+    # A new process begins: the next epoch fences all earlier processes with this transactional id (KIP-98).
     if expected_epoch is None:
         epoch, last_epoch = before.producer_epoch + 1, NO_PRODUCER_EPOCH
     elif expected_epoch == before.producer_epoch:

@@ -200,6 +200,8 @@ class Replicas:
         return found
 
     def _refuse(self, topic: str, partition: int) -> NoReturn:
+        # The metadata of this broker may be older than the metadata of the client. Clients refresh their metadata after
+        # this error too, and try again.
         if self._image.partition(topic, partition) is None:
             raise UnknownTopicOrPartitionException
         if (topic, partition) in self._offline:
@@ -217,6 +219,8 @@ class Replicas:
 
     def _is_ours(self, image: MetadataImage, log: PartitionLog) -> bool:
         topic = image.topics.topic(log.topic)
+        # While this broker was off, a topic may have been deleted and created again under its name. Records of the old
+        # topic must not appear in the new one (KIP-516).
         if topic is None or log.topic_id not in (None, topic.topic_id):
             return False
         partition = topic.partitions.get(log.partition)
@@ -427,6 +431,8 @@ class Replicas:
             return
         log = self._log_of(diff, after)
         self._stop_following(key)
+        # Followers compare the epochs of the logs to find the end of the common part. So the log must know the epoch
+        # before the first record of this epoch (KIP-101).
         log.append_leader_epoch(after.leader_epoch)
         state = self._begin_term(log, after)
         self._state_changes.leads(diff, after, log)
@@ -550,6 +556,8 @@ class Replicas:
         leader, followed = self._leaders.get(key), self._followed.get(key)
         if leader is not None:
             leader.log = log
+            # The copy took its epochs from its records. So if the present epoch has no record yet, the copy does not
+            # know it.
             log.append_leader_epoch(leader.leader_epoch)
             leader.wake_all()
         elif followed is not None:

@@ -136,6 +136,7 @@ class PartitionLog:
         unstable = producers.first_unstable_offset
         if unstable is None or unstable >= self.high_watermark:
             return self.high_watermark
+        # DeleteRecords may have moved the log start past the first record of an open transaction (KIP-107).
         return max(unstable, self.log_start_offset)
 
     def set_high_watermark(self, offset: Offset) -> None:
@@ -213,6 +214,8 @@ class PartitionLog:
             if producers is None:
                 producers = self.producers.restore()
             written = producers.duplicate_of(header)
+            # The client repeats the batch, because it did not get the answer. It gets the offsets of the first write,
+            # so that the records are not in the log twice (KIP-98).
             if written is not None:
                 return AppendResult(
                     written.first_offset,
@@ -435,6 +438,7 @@ class PartitionLog:
         next retention removes segments that end before this offset."""
         if offset == -1:
             offset = self.high_watermark
+        # A change of leader may still replace records above the high watermark, so they cannot be deleted (KIP-107).
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRangeException(
                 f"Cannot delete records of {self._topic_partition} before offset {offset}: "
@@ -512,6 +516,7 @@ class PartitionLog:
 
     def _delete_oldest(self, count: int, now_ms: int) -> None:
         local = self.local
+        # As in Kafka, an empty active segment remains, because the name of its file stores the log end offset.
         if count == len(local.segments):
             self._roll(local.end_offset, now_ms)
         # The snapshots of the segments are dropped too. A later one must be on the disk, or a kill loses the producers.

@@ -123,6 +123,7 @@ class ProducerState:
         """The earlier batch that the batch of `header` repeats, or None if the batch is new. A client sends a batch
         again if it did not get the response."""
         packed = self._producers.get(header.producer_id)
+        # Sequence numbers begin at 0 in each epoch, so batches of two epochs cannot be compared (KIP-98).
         if packed is None or ROW.unpack_from(packed)[1] != header.producer_epoch:
             return None
         return written_batch(packed, header.last_sequence, header.last_offset_delta)
@@ -157,6 +158,8 @@ class ProducerState:
         entry = self.entry(header.producer_id)
         if entry is None:
             return
+        # In TV2, the marker of an open transaction has a higher epoch than its records. Equal epochs are valid only if
+        # the marker is a repeat, or if the epoch cannot rise any more (KIP-890).
         retried = entry.current_txn_first_offset is None or header.producer_epoch == MAX_EPOCH
         stale = header.producer_epoch < entry.epoch
         if transaction_version >= 2 and header.producer_epoch == entry.epoch and not retried:
@@ -277,10 +280,14 @@ class ProducerState:
             return None
         transaction = self._ongoing.pop(first_offset)
         transaction.last_offset = offset
+        # A read_committed consumer must not pass the marker before the marker is committed, because another leader may
+        # not have it.
         self.undecided[first_offset] = transaction
         self._find_unstable()
         if marker.commit:
             return None
+        # The index entry contains the last stable offset of this time, so that a reader knows at which entry it may
+        # stop.
         still_open = next(iter(self._ongoing), Offset(offset + 1))
         return AbortedTransaction(producer_id, first_offset, offset, still_open)
 

@@ -166,6 +166,8 @@ class Recovery:
         taken = 0
         try:
             for position, header in iter_batches(chunk):
+                # The checksum does not cover the base offset, so a damaged offset is found only by the order of the
+                # offsets.
                 if header.last_offset < next_offset or not crc_is_valid(chunk, position, header):
                     break
                 if not segment.fits(header.last_offset):

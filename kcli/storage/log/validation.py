@@ -171,6 +171,7 @@ def _check_header(records: Buffer, config: LogConfig, topic_partition: str) -> B
         or header.attributes & 0x20
     ):
         _refuse_header(header, topic_partition)
+    # Without a sequence number, the broker could not recognise a repeated batch (KIP-98).
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise _out_of_order(
             f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
@@ -195,6 +196,8 @@ def _refuse_size(records: Buffer, size: int, topic_partition: str) -> None:
 
 
 def _refuse_header(header: BatchHeader, topic_partition: str) -> None:
+    # Only brokers and controllers write control batches. A marker of a client could end the transaction of another
+    # producer.
     if header.is_control:
         raise InvalidRecordException(f"Clients are not allowed to write control records to {topic_partition}")
     if header.records_count <= 0:
@@ -241,6 +244,7 @@ def place(
         if log_append_time:
             set_log_append_time(records, 0, now_ms)
         else:
+            # A search by time trusts the largest timestamp in the header (KIP-33), so a wrong value would hide records.
             set_max_timestamp(records, 0, newest_ms)
         header = read_header(records)
     log_append_time_ms = now_ms if log_append_time else NO_TIMESTAMP

@@ -150,6 +150,8 @@ class Joins:
         if replaced_id is not None:
             assert instance_id is not None
             self._replace_static(group, join, instance_id, replaced_id, new_id, step)
+        # If a client lost the answer to its first JoinGroup, it would join again as another member. So it gets its id
+        # before it is a member, and repeats the request with this id (KIP-394).
         elif instance_id is None and join.caller.api_version >= MEMBER_ID_REQUIRED_VERSION:
             group.pending_joins[new_id] = None
             self._rebalance.schedule_session(group, new_id, step.now_ms + request.session_timeout_ms)
@@ -171,6 +173,8 @@ class Joins:
         if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
             group.new_member_added = True  # prolongs the initial delay
         group.add(member, join.request.protocol_type, join.token)
+        # A new member sends no heartbeat before it has the answer to its JoinGroup, so its session time does not apply
+        # yet.
         self._rebalance.schedule_session(group, member_id, step.now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
         self._rebalance.rebalance_or_complete_join(group, f"adding new member {member_id}{join.why}", step)
 
@@ -182,12 +186,16 @@ class Joins:
         old_leader = group.leader_id or ""
         member = group.members[old_id]
         before = (member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms)
+        # Two processes may have the same instance id by mistake. The older one gets an error, so that only one process
+        # reads the partitions (KIP-345).
         self._rebalance.fail_waiting(group, member, ErrorCode.FENCED_INSTANCE_ID, old_id, step)
         self._rebalance.cancel_session(group, old_id)
         group.rename_static(instance_id, old_id, new_id)
         self._update(group, member, join, step)
         self._rebalance.restart_session(group, member, step.now_ms)
         match group.state:
+            # The member has its old assignment again, so its restart causes no rebalance (KIP-345). The write makes the
+            # new member id known to the next coordinator.
             case GroupState.STABLE if group.select_protocol() == group.protocol_name:
                 step.append(GroupRecord(group.group_id, group.to_metadata(_assignments(group))))
                 step.when_written(

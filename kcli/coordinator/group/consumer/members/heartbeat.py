@@ -136,6 +136,8 @@ def _match(
         return MatchedMember(member)
     matched = match_member(group, member_id, request.instance_id)
     before = matched.replaces
+    # A static member announces its restart with the epoch −2. Without this announcement, the earlier process may still
+    # read the partitions (KIP-848).
     if before is not None and not before.is_classic and before.epoch != STATIC_LEAVE_EPOCH:
         raise UnreleasedInstanceIdException(
             f"Static member {member_id} with instance id {request.instance_id} cannot join the group because "
@@ -188,6 +190,8 @@ def _leave(shard: ConsumerShard, call: HeartbeatCall, step: GroupStep) -> None:
     member = identified(group, member_id, request.instance_id)
     if request.member_epoch == STATIC_LEAVE_EPOCH:
         _log.debug("[GroupId %s] Static member %s left for a while.", group.group_id, member_id)
+        # The member keeps its partitions until it returns or its session ends, so that a restart moves no partition
+        # (KIP-848).
         away = replace(member, epoch=STATIC_LEAVE_EPOCH, pending_revocation={})
         shard.writer(group, step).put(current_record(group.group_id, away))
     else:

@@ -38,6 +38,8 @@ def reconcile(
             if member.epoch == target_epoch:
                 return member
         case MemberState.UNREVOKED_PARTITIONS:
+            # The next owner may get a partition only after this member has reported that it no longer reads the
+            # partition.
             if owned is None or overlaps(owned, member.pending_revocation):
                 return member
         case MemberState.UNKNOWN:
@@ -72,6 +74,7 @@ def _next(
             retained[topic_id] = partitions & targeted
         if partitions - targeted:
             revoked[topic_id] = partitions - targeted
+    # If the member reports that it reads none of these partitions, they are free without another heartbeat.
     if revoked and (owned is None or overlaps(owned, revoked)):
         return replace(
             member,
