@@ -1,2 +1,1 @@
-"""The coordinators as state machines. A coordinator takes requests and returns records and replies, without input or
-output."""
+"""The coordinators as state machines, which take requests and return records and replies without input or output."""

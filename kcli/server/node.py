@@ -10,7 +10,7 @@ The order is one list of parts, in which the broker role is one row with a list 
 6. serve the clients.
 
 At a clean stop the broker first asks for a controlled shutdown, and serves its clients until the controller has moved
-its leaderships. Then the parts stop in the reverse order. If the start fails, the node stops without the controlled
+its leaderships, before the parts stop in the reverse order. If the start fails, the node stops without the controlled
 shutdown, and raises the error. No other module uses the whole node.
 """
 

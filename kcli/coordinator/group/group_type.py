@@ -3,9 +3,9 @@
 A type of group is a package, such as `classic/`, with one object that implements `GroupType`. This object owns the
 records of its groups, their timers, their requests and their descriptions. The shard owns the table of groups and the
 committed offsets, which are the same for all types. To add a type, write its package, and add its row to the list in
-types.py. Nothing else changes.
+types.py.
 
-Most methods take a group id. The shard calls them only for groups of the type.
+Most methods take a group id, and the shard calls them only for groups of the type.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The records of `__consumer_offsets`: committed offsets, and the interface of the records of groups.
 
-Each type of group has a class for its records. The list of types (types.py) decodes them.
+Each type of group has a class for its records, which the list of types (types.py) decodes.
 
 Nearly all records of the topic are offset commits, so this module has a fast codec for them. The fast codec takes 2 µs
-for each record, and the general codec takes 10 µs. A test compares the results of both codecs.
+for each record, and the general codec takes 10 µs, so a test compares the results of both codecs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The types `Ready` and `Step` for the group coordinator, and the keys of its deadlines. All types of groups use
-them."""
+"""The types `Ready` and `Step` for the group coordinator, and the keys of its deadlines, for all types of
+groups."""
 
 from __future__ import annotations
 

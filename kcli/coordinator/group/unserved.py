@@ -1,4 +1,4 @@
-"""Groups of a type that this broker lists but does not serve yet. Another broker wrote their records.
+"""Groups whose records another broker wrote, and which this broker lists but does not serve yet.
 
 The records are kept as bytes, because this broker must not change the state of such a group. The types of the records
 show the type of the group. The epochs at the start of the records' values show its state. The requests of members get

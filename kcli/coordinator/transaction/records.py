@@ -1,6 +1,6 @@
 """The records of `__transaction_state` in the form that `TransactionShard` uses, and the encoding of these records.
 
-If transaction.version is 1 or more, version 1 of the value is written. Only this version has the fields of TV2.
+If transaction.version is 1 or more, version 1 of the value is written, because only this version has the fields of TV2.
 """
 
 from __future__ import annotations

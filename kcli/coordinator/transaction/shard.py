@@ -7,9 +7,9 @@ a write in progress, and the partitions that wait for their marker. If the recor
 written, the shard also keeps the new epoch. While an id has a write in progress, other requests for this id get
 CONCURRENT_TRANSACTIONS.
 
-The caller sends the markers. When a record of PrepareCommit or PrepareAbort is committed, the shard asks for markers
-with a `SendMarkers`. After a load, the shard asks for the markers of every transaction in one of these two states. The
-caller reports the results with `markers_written`.
+The shard decides about markers, and the caller sends them. When a record of PrepareCommit or PrepareAbort is committed,
+the shard asks for markers with a `SendMarkers`. After a load, the shard asks for the markers of every transaction in
+one of these two states. For each partition, the caller reports the result with `markers_written`.
 """
 
 from __future__ import annotations

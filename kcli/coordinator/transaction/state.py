@@ -1,9 +1,9 @@
 """The state of one transactional id in the log, and all its changes (KIP-98, KIP-360, KIP-890).
 
-Theory of operation. A transactional id owns a producer id. Each time a producer starts with this transactional id, the
-producer gets a higher producer epoch. A transaction is Ongoing when its first partition is added. The coordinator
+A transactional id owns a producer id, and each time a producer starts with this transactional id, the producer gets a
+higher producer epoch. A transaction is Ongoing when its first partition is added. The coordinator
 decides the end of the transaction by writing the record PrepareCommit or PrepareAbort. Then the coordinator writes
-markers to all partitions of the transaction. Finally it writes the record CompleteCommit or CompleteAbort. A committed
+markers to all partitions of the transaction, and finally the record CompleteCommit or CompleteAbort. A committed
 Prepare record is final: after a fail-over, the next coordinator completes the transaction.
 
 Clients use two versions of the protocol. In version 1 (TV1), the epoch rises only when a producer starts. In version 2

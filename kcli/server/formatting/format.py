@@ -2,8 +2,8 @@
 cluster.
 
 Every directory gets `meta.properties` and `bootstrap.checkpoint`. If the voters are dynamic, the metadata directory
-also gets the snapshot 0-0 with the first voters. `kcli storage format` uses this module. The first `kcli server-start`
-of a node uses it too.
+also gets the snapshot 0-0 with the first voters. This module serves `kcli storage format` and the first `kcli
+server-start` of a node.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The names of loggers. Clients and log lines show loggers under Kafka's names.
+"""The names of loggers, which clients and log lines show under Kafka's names.
 
 A logger of kcli has a name such as `kcli.server.ReplicaManager`. Clients and log lines show this logger as
-`kafka.server.ReplicaManager`, so that scripts and operators find the name that they know (KIP-412). A few loggers have
-names outside of Kafka's package `kafka`. `_NAMES` lists them.
+`kafka.server.ReplicaManager`, so that scripts and operators find the name that they know (KIP-412). `_NAMES`
+lists the few loggers that have names outside of Kafka's package `kafka`.
 """
 
 from __future__ import annotations

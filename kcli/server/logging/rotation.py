@@ -1,11 +1,11 @@
-"""A file of the log that is renamed at each full hour, and earlier if it is large. The oldest files are deleted.
+"""A file of the log that is renamed at each full hour, and earlier if it is large, while the oldest files are deleted.
 
 The new name ends with the hour of the lines, as in Kafka: `server.log.2026-11-21-08`. If the file was too large before
-the end of the hour, a file with this name exists already. Then the name also gets a number:
+the end of the hour, a file with this name exists already, so the name also gets a number:
 `server.log.2026-11-21-08.1`.
 
-Another program may rename or remove the file. So the code checks the file's name from time to time, and opens a new
-file if necessary.
+Because another program may rename or remove the file, the code checks the file's name from time to time, and opens a
+new file if necessary.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Limits the failed logins of each IP address on a listener, and the lines about them in the log.
 
-Kafka has no such limit. `login_delays` has the rule.
+The function `login_delays` has the rule, because Kafka has no such limit to follow.
 """
 
 from __future__ import annotations

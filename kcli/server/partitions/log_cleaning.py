@@ -1,4 +1,4 @@
-"""Runs the log cleaner. Every `log.cleaner.backoff.ms` it begins a round of passes. Each pass compacts one log.
+"""Runs the log cleaner: every `log.cleaner.backoff.ms`, it begins a round of passes, each of which compacts one log.
 
 A pass runs in another process (`cleaner_process`), so that the pass does not slow down the event loop. A thread of the
 broker waits for the events of the process and replaces the segments under the log's lock. Changed settings apply from

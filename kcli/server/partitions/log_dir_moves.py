@@ -1,11 +1,11 @@
 """Moves partitions between this broker's log directories (KIP-113, KIP-858). Clients can use the partitions during the
 move.
 
-Each move is one task. The task copies the log in parts, and each part is copied in a thread. All moves together copy at
+Each move is one task, which copies the log in parts, and each part is copied in a thread. All moves together copy at
 most `replica.alter.log.dirs.io.max.bytes.per.second`. When the copy is complete, the new directory is reported to the
-controller. Records that were appended in the meantime are copied and flushed. Then the copy replaces the log. The event
-loop copies the last records and replaces the log without a pause, so no append can come between these two steps. If a
-stop or a crash interrupts a move, the move continues at the next start.
+controller. Records that were appended in the meantime are copied and flushed, before the copy replaces the log. The
+event loop copies the last records and replaces the log without a pause, so no append can come between these two steps.
+If a stop or a crash interrupts a move, the move continues at the next start.
 """
 
 from __future__ import annotations

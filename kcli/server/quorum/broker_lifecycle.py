@@ -3,7 +3,7 @@
 The broker registers, and sends heartbeats until it has read its own registration record. It then loads its partitions
 while it is still fenced. When it is ready, its heartbeats ask the controller to unfence it. Before it stops, its
 heartbeats ask for a controlled shutdown. The controller moves the broker's leaderships to other brokers while the
-broker still serves clients. Then the controller lets the broker stop. One request is in flight at a time.
+broker still serves clients, and then lets the broker stop. One request is in flight at a time.
 """
 
 from __future__ import annotations

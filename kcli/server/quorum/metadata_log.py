@@ -1,7 +1,7 @@
 """`__cluster_metadata-0` on disk: the log, its snapshots, the quorum-state file.
 
 All methods block, and only one owner may call them. `flush` and `write_snapshot` may run in a thread while the owner
-appends. The leader appends records. The other nodes append the leader's batches unchanged. After a change of the
+appends. The leader appends records, and the other nodes append the leader's batches unchanged. After a change of the
 leader, these nodes may have to remove uncommitted batches.
 """
 

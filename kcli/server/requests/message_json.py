@@ -2,7 +2,7 @@
 
 kcli uses the form of Kafka's generated code. Names are in camel case, and only the fields that exist in the version of
 the message are written. Ids are written as text, and bytes as base64. The size of records is written in place of the
-records. Tagged fields with their default are left out. Secrets are hidden.
+records. Tagged fields with their default are left out, and secrets are hidden.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ The life of a group:
       +--------no member joined------+      +-------a member joins, leaves or times out------------------------+
 
 A group that is deleted becomes Dead, from every state. Every time a group reaches CompletingRebalance, a new generation
-begins. This module stores the state. The modules `rebalance`, `join` and `membership` decide when the state changes.
+begins. This module stores the state, and the modules `rebalance`, `join` and `membership` decide when it changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Serves JoinGroup. The whole way of a JoinGroup begins in this module: read it from the top down.
+"""Serves JoinGroup, from its first check to its answer: read this module from the top down.
 
 A client sends JoinGroup to become a member of the next generation of a group. The answer contains the generation, and
 for the leader a list of all members. So the answer must wait until all members have joined. The way has five stations:

@@ -1,7 +1,7 @@
 """The topics to which the members of a classic group subscribe, from the members' metadata.
 
-Members of protocol type `consumer` send a ConsumerProtocolSubscription. The coordinator needs its topic names for two
-rules. The offsets of a subscribed topic do not expire (KIP-211). Clients may not delete these offsets (KIP-496).
+Members of protocol type `consumer` send a ConsumerProtocolSubscription. The coordinator needs its topic names,
+because the offsets of a subscribed topic do not expire (KIP-211), and clients may not delete them (KIP-496).
 """
 
 from __future__ import annotations

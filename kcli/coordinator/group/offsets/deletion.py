@@ -1,7 +1,7 @@
-"""Deletes the offsets of large groups and of deleted topics in slices (parts of limited size). Other requests are
-served between two slices.
+"""Deletes the offsets of large groups and of deleted topics in slices (parts of limited size), so that
+other requests are served between two slices.
 
-Kafka too may delete the offsets of a deleted topic in several batches. But Kafka deletes a group in one batch. In kcli,
+Kafka too may delete the offsets of a deleted topic in several batches, but Kafka deletes a group in one batch. In kcli,
 the offsets of a large group are deleted first, and the group itself is deleted last. A slice deletes only offsets that
 were committed before the first slice. So a slice never deletes an offset that was committed for a new topic with the
 same name, or by a member that joined later.

@@ -1,8 +1,8 @@
 """TLS and users of the metrics endpoint.
 
-`kcli.metrics.protocol=HTTPS` serves the metrics over TLS. The key store and the trust store come from the keys
-`listener.name.metrics.ssl.*`, as for a listener with the name METRICS. Keys that are not set there come from `ssl.*`.
-`kcli.metrics.users` has the users and their passwords.
+`kcli.metrics.protocol=HTTPS` serves the metrics over TLS, and `kcli.metrics.users` has the users and their passwords.
+The key store and the trust store come from the keys `listener.name.metrics.ssl.*`, as for a listener with the name
+METRICS. Keys that are not set there come from `ssl.*`.
 """
 
 from __future__ import annotations

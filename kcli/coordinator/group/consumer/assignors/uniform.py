@@ -1,8 +1,8 @@
 """The uniform assignor for a group whose members all subscribe to the same topics.
 
 For P partitions and M members, the quota of a member is P div M partitions. The first P mod M members have a quota of
-one partition more. A member keeps partitions up to its quota. The other partitions go to the members below their quota,
-in order. So no more partitions move than necessary.
+one partition more. A member keeps partitions up to its quota, so that no more partitions move than necessary. The
+other partitions go to the members below their quota, in order.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Members of the classic protocol in a consumer group, while the group changes its protocol (KIP-848).
 
 These members do not notice that they are in a consumer group. A JoinGroup has the effect of a ConsumerGroupHeartbeat
-with all fields. Its answer never makes the member the leader. The answer to SyncGroup has the member's assignment. If
+with all fields. Its answer never makes the member the leader, because the coordinator computes the assignment, which is
+in the answer to SyncGroup. If
 the member must give up partitions or gets new partitions, the answer to its Heartbeat makes the member join again. The
 generation of the member is its member epoch. If a function of this module raises KafkaError, the group has not changed.
 """

@@ -1,7 +1,7 @@
 """Converts the subscriptions and assignments of classic consumers to the form of a consumer group, and back.
 
-Classic consumers use topic names. Consumer groups use topic ids. Topics and partitions that do not exist are left out
-in both directions. For example, a topic may have been deleted and created again with fewer partitions.
+Classic consumers use topic names, while consumer groups use topic ids. Topics and partitions that do not exist are left
+out in both directions. For example, a topic may have been deleted and created again with fewer partitions.
 """
 
 from __future__ import annotations

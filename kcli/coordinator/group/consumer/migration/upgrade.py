@@ -1,8 +1,8 @@
 """The change to the consumer protocol, when a member of the consumer protocol joins a classic group.
 
 An empty classic group is replaced. A group with members becomes a consumer group with the same members, epoch and
-assignments, if `group.consumer.migration.policy` allows this. The members continue to use the classic protocol. Members
-that wait for a rebalance are asked to join again.
+assignments, if `group.consumer.migration.policy` allows this. The members continue to use the classic protocol, and
+members that wait for a rebalance are asked to join again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sets of partitions, by topic id. Values are shared and never changed in place."""
+"""Sets of partitions by topic id, which are never changed in place, because several objects share them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ the target that the member has reached. The log does not contain the state, beca
 
 Only `apply` changes the group, one record at a time, when a record is written and when the log is loaded. A group has
 three values that are not in the log: whether its topics may have changed, whether its regular expressions are being
-resolved, and when this failed. The next coordinator does not need these values.
+resolved, and when this failed. They are lost with this coordinator, because the next one does not need them.
 """
 
 from __future__ import annotations
