@@ -89,6 +89,8 @@ def election_rules(image: MetadataImage, settings: ControllerSettings, topic: To
     return ElectionRules(
         acceptable=may_lead(image.brokers),
         elr_enabled=elr_enabled(image),
+        # A topic may have fewer replicas than min.insync.replicas. All its replicas are then enough, as in Kafka
+        # (KIP-966).
         min_insync_replicas=min(min_isr, len(topic.partitions[0].replicas)),
         unclean_allowed=bool(unclean),
         shrink_begins_epoch=level < ISR_SHRINK_WITHOUT_NEW_EPOCH_FROM.level,
@@ -312,6 +314,7 @@ def _elect_asked(
             if updates.step_is_full:
                 yield updates.take()
             error = _elect_one(updates, name, number, election)
+            # As in Kafka, the response to a request for all partitions lists only those that needed an election.
             if not everywhere or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 answers.append(
                     el.PartitionResult(

@@ -136,8 +136,10 @@ class Elections:
     def _grant(self, request: VoteRequest, now: float) -> bool:
         member = self._member
         own = member.log.last
+        # A candidate with an older log may lack committed records, so it must not win (Raft, 5.4.1).
         up_to_date = (request.last.epoch, request.last.end_offset) >= (own.epoch, own.end_offset)
         granted = member.state.grants(request.candidate, up_to_date=up_to_date, pre_vote=request.pre_vote)
+        # A pre-vote promises nothing, so it is not stored, and several candidates may get it (KIP-996).
         if granted and not request.pre_vote and member.state.voted is None:
             member.become_voted(request.candidate, now)
         return granted

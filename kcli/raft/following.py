@@ -44,6 +44,8 @@ class Following:
         member = self._member
         if member.shutting_down and member.is_voter:
             return
+        # A Fetch reports to the leader that this node has all records before its offset, and the leader counts them for
+        # the commit. So these records must be on disk first (KIP-595).
         if member.log.installing or member.log.flushed < member.log.end:
             return
         match member.state:
@@ -150,6 +152,7 @@ class Following:
         else:
             for batch in response.batches:
                 self._append(batch)
+            # The response may have only a part of the committed records.
             member.commit(Offset(min(response.high_watermark, member.log.end)))
 
     def _append(self, batch: ReceivedBatch) -> None:

@@ -64,6 +64,8 @@ class FollowerState:
         caught_up_ms = self.caught_up_ms
         if log_end_offset >= leader_end_offset:
             caught_up_ms = now_ms
+        # The follower has all records that the leader had at the fetch before. While a leader gets records all the
+        # time, a follower that keeps up never reaches the present log end.
         elif log_end_offset >= self.leader_end_offset and self.fetched_ms > caught_up_ms:
             caught_up_ms = self.fetched_ms
         return FollowerState(
@@ -168,6 +170,8 @@ class LeaderState:
             self.change is None
             and replica not in self.isr.members
             and end >= high_watermark
+            # The high watermark of a new leader may be too low at first. So a member of the ISR must also have the
+            # records from before this epoch, which may be committed (KAFKA-7128).
             and end >= self.start_offset
         )
 
@@ -220,6 +224,8 @@ class LeaderState:
     ) -> Offset:
         """The new high watermark, computed from the current high watermark and the log end offsets of leader and
         followers."""
+        # If the ISR is below min.insync.replicas, no record is committed, so that a committed record is always on
+        # enough replicas (KIP-966).
         if not self.isr.is_sufficient:
             return current
         slowest = log_end_offset
@@ -228,6 +234,7 @@ class LeaderState:
             for replica, follower in followers.items():
                 if follower.log_end_offset < slowest and (replica in maximal or replica in joining):
                     slowest = follower.log_end_offset
+        # Consumers have read up to the high watermark, so it never goes back, even if a follower reports a shorter log.
         return slowest if slowest > current else current
 
     def produce_outcome(self, offset: Offset, high_watermark: Offset) -> ErrorCode:

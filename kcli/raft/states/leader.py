@@ -95,6 +95,8 @@ class Leader:
         watermark never goes back."""
         ends = {voter.key.id: self.progress_of(voter.key).end_offset for voter in voters.voters}
         reached = voters.majority_offset(ends)
+        # Even if a majority has a record of an earlier epoch, another leader could still replace it. So this record is
+        # committed only together with a record of this epoch (Raft, 5.4.2).
         if reached <= max(self.epoch_start_offset, self.high_watermark):
             return self
         return replace(self, high_watermark=reached)

@@ -81,17 +81,21 @@ class LocalLog:
             present_bytes > config.segment_size_bytes - size_bytes
             or (present_bytes > 0 and segment.waited_ms(newest_ms, now_ms) > self._segment_ms(segment))
             or segment.indexes_are_full(config.segment_index_bytes)
+            # An index stores an offset in four bytes, as the distance from the base offset of its segment.
             or not segment.fits(last_offset)
         )
 
     def _segment_ms(self, segment: Segment) -> int:
         config = self.config
+        # The cleaner reads only sealed segments, so a compacted log must roll in time for max.compaction.lag.ms
+        # (KIP-354).
         segment_ms = (
             min(config.segment_ms, config.max_compaction_lag_ms) if config.compact else config.segment_ms
         )
         return segment_ms - segment.roll_jitter_ms
 
     def _jitter_ms(self) -> int:
+        # Without jitter, all segments that began at the same time would roll at the same time.
         limit = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return self.settings.random_below(limit) if limit > 0 else 0
 

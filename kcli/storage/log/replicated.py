@@ -51,6 +51,8 @@ def read_run(
             size = header.size_bytes
             if batches and (at + size > limit or len(batches) == STEP_BATCHES):
                 break
+            # A newer leader wrote this batch. The follower must compare its log with the log of this leader first, so
+            # it does not append the batch.
             if header.partition_leader_epoch > leader_epoch != NO_LEADER_EPOCH:
                 break
             end = at + size

@@ -32,7 +32,9 @@ def deletable_count(
     count = sum(1 for end in ends[:-1] if end <= log_start_offset)
     if not config.delete:
         return count
+    # Followers may still need the records above the high watermark, so their segments stay, as in Kafka.
     allowed = sum(1 for end in ends if end <= high_watermark)
+    # The active segment is rolled before it is deleted, which is of no use if it is empty.
     if not segments[-1].size_bytes:
         allowed = min(allowed, len(segments) - 1)
     if config.retention_bytes >= 0:

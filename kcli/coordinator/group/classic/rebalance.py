@@ -163,6 +163,8 @@ class Rebalance:
             # Static members keep their place until their session ends (KIP-345).
             if member.join_token is None and member.group_instance_id is None:
                 self.remove_member(group, member, step)
+        # Only static members remain, and none of them has joined again. A generation without a leader would get no
+        # assignment, so the join phase is extended.
         if group.members and not group.elect_joined_leader():
             self._schedule_join(group, group.rebalance_timeout_ms, step)
             return
