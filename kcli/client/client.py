@@ -257,13 +257,14 @@ class Client:
 
     async def metadata(self, topics: Iterable[str] | None = ()) -> MetadataResponse:
         """Requests and returns the metadata of `topics`. None means all topics. Stores the brokers of the response."""
-        wanted = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
-        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+        names = None if topics is None else tuple(MetadataRequestTopic(name=topic) for topic in topics)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
         response = await self.send(request, ApiKey.METADATA)
         assert isinstance(response, MetadataResponse)
         raise_for(response.error_code)
         nodes = {
-            each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in response.brokers
+            broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack)
+            for broker in response.brokers
         }
         self._known = _Known(nodes, response.controller_id)
         return response
@@ -273,7 +274,10 @@ class Client:
         partitions = list(partitions)
         response = await self.metadata(sorted({topic for topic, _ in partitions}))
         topics = {topic.name: topic for topic in response.topics}
-        return {each: self.partition_of(topics[each.topic], each).leader_id for each in partitions}
+        return {
+            partition: self.partition_of(topics[partition.topic], partition).leader_id
+            for partition in partitions
+        }
 
     def partition_of(
         self, topic: MetadataResponseTopic, partition: TopicPartition
@@ -282,7 +286,10 @@ class Client:
         of the topic."""
         denied = topic.error_code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
         raise_for(topic.error_code, _DENIED_TOPIC.format(*partition) if denied else None)
-        entry = next((each for each in topic.partitions if each.partition_index == partition.partition), None)
+        entry = next(
+            (candidate for candidate in topic.partitions if candidate.partition_index == partition.partition),
+            None,
+        )
         if entry is None:
             raise self.missing_partition(partition, len(topic.partitions))
         if entry.leader_id < 0:
@@ -339,7 +346,7 @@ class Client:
         if (connection := self._pool.any_open()) is not None:
             return connection
         own = [Address(node.host, node.port) for node in self._known.nodes.values()]
-        addresses = [*own, *(each for each in self.config.servers if each not in own)]
+        addresses = [*own, *(server for server in self.config.servers if server not in own)]
         last: KafkaError | ProtocolError | None = None
         for address in addresses:
             try:
@@ -418,7 +425,8 @@ class Client:
         assert isinstance(response, DescribeClusterResponse)
         raise_for(response.error_code, response.error_message)
         nodes = {
-            each.broker_id: Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers
+            broker.broker_id: Node(broker.broker_id, broker.host, broker.port, broker.rack)
+            for broker in response.brokers
         }
         self._known = _Known(nodes, response.controller_id)
 

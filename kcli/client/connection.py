@@ -185,11 +185,11 @@ class Connection(asyncio.BufferedProtocol):
             raise UnsupportedVersionException(f"The node does not support {name}")
         least, most = self.versions[key]
         version = min(spec.max_version, most)
-        wanted = max(spec.min_version, at_least)
-        if version < max(least, wanted):
+        min_version = max(spec.min_version, at_least)
+        if version < max(least, min_version):
             raise UnsupportedVersionException(
                 f"The node does not support {name} with version in range "
-                f"[{wanted},{spec.max_version}]. The supported range is [{least},{most}]."
+                f"[{min_version},{spec.max_version}]. The supported range is [{least},{most}]."
             )
         return version
 

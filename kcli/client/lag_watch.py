@@ -57,14 +57,14 @@ class LagWatch:
             self._tracker.see_end(partition, now_ms, ends[partition])
             self._tracker.see_offset(group.group_id, partition, now_ms, offset)
             age = ages_seconds.get(partition)
-            found = self._tracker.lag_of(
+            partition_lag = self._tracker.lag_of(
                 group.group_id,
                 partition,
                 now_ms,
                 arrival_ms=None if age is None else now_ms - int(age * 1000),
             )
-            if found is not None:
-                lag.add_partition(partition, found)
+            if partition_lag is not None:
+                lag.add_partition(partition, partition_lag)
         return lag
 
     def forget(self, group_ids: Iterable[str]) -> None:
@@ -77,13 +77,14 @@ async def _with_members(group: GroupDescription, pace: Pace) -> GroupLag:
     """Makes the `GroupLag` of a group, with its members but without partitions."""
     lag = GroupLag(group.group_id, group.state, group.protocol, group.assignor)
     members = [
-        Member(each.member_id, each.client_id, each.host, tuple(each.assignment)) for each in group.members
+        Member(described.member_id, described.client_id, described.host, tuple(described.assignment))
+        for described in group.members
     ]
     for member, name in zip(members, member_names(members), strict=True):
         await lag.add_member(member, name, pace)
     return lag
 
 
-def is_known(found: PartitionLag) -> bool:
+def is_known(lag: PartitionLag) -> bool:
     """Whether there are enough samples for a state. If the group has a lag, one sample is not enough."""
-    return found.status is not Status.OK or found.lag == 0 or found.commits > 1
+    return lag.status is not Status.OK or lag.lag == 0 or lag.commits > 1

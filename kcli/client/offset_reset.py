@@ -68,17 +68,17 @@ async def plan_offsets(
     `edits` has offsets of single partitions, which take precedence. A new offset is always inside the log. A partition
     whose offsets cannot be read has an error and no new offset.
     """
-    wanted = sorted(set(partitions) | set(edits or {}))
-    if not wanted:
+    selected = sorted(set(partitions) | set(edits or {}))
+    if not selected:
         return []
-    starts = await client.list_offsets(dict.fromkeys(wanted, OffsetSpec.EARLIEST), wait_for_leaders=False)
-    ends = await client.list_offsets(dict.fromkeys(wanted, OffsetSpec.LATEST), wait_for_leaders=False)
+    starts = await client.list_offsets(dict.fromkeys(selected, OffsetSpec.EARLIEST), wait_for_leaders=False)
+    ends = await client.list_offsets(dict.fromkeys(selected, OffsetSpec.LATEST), wait_for_leaders=False)
     at_time: Mapping[TopicPartition, OffsetAt | KafkaError] = {}
     if position is Position.TIME:
-        at_time = await client.list_offsets(dict.fromkeys(wanted, value), wait_for_leaders=False)
+        at_time = await client.list_offsets(dict.fromkeys(selected, value), wait_for_leaders=False)
     bounds = Bounds(starts, ends, at_time)
     planned = []
-    for partition in wanted:
+    for partition in selected:
         edit = (edits or {}).get(partition)
         chosen = position if edit is None else Position.OFFSET
         number = value if edit is None else edit
@@ -90,7 +90,7 @@ def _planned(
     partition: TopicPartition, current: int | None, bounds: Bounds, position: Position, value: int
 ) -> PlannedOffset:
     start, end, at = bounds.starts[partition], bounds.ends[partition], bounds.at_time.get(partition)
-    failed = next((each for each in (start, end, at) if isinstance(each, KafkaError)), None)
+    failed = next((answer for answer in (start, end, at) if isinstance(answer, KafkaError)), None)
     if failed is not None or not isinstance(start, OffsetAt) or not isinstance(end, OffsetAt):
         reason = "unknown" if failed is None else failed.message
         return PlannedOffset(
@@ -102,8 +102,8 @@ def _planned(
             end=None,
             error=reason,
         )
-    found = at if isinstance(at, OffsetAt) else None
-    wished, note = _wished(position, value, current, start.offset, end.offset, found)
+    offset = at if isinstance(at, OffsetAt) else None
+    wished, note = _wished(position, value, current, start.offset, end.offset, offset)
     new = None if wished is None else min(max(wished, start.offset), end.offset)
     if wished is not None and new != wished:
         bound = "the first offset" if wished < start.offset else "the end"

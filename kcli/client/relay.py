@@ -71,7 +71,7 @@ class Relay:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of the relay for the servers of the bootstrap list."""
-        return ",".join(f"{HOST}:{self._ports[each]}" for each in self.config.servers)
+        return ",".join(f"{HOST}:{self._ports[server]}" for server in self.config.servers)
 
     def start(self) -> None:
         """Starts the relay in a thread, and returns when its ports are open. Raises OSError if a port cannot be
@@ -191,27 +191,33 @@ class Relay:
         match answer:
             case MetadataResponse():
                 brokers = [
-                    replace(each, host=HOST, port=await self._port(Address(each.host, each.port)))
-                    for each in answer.brokers
+                    replace(broker, host=HOST, port=await self._port(Address(broker.host, broker.port)))
+                    for broker in answer.brokers
                 ]
                 changed = replace(answer, brokers=tuple(brokers))
             case FindCoordinatorResponse():
-                found = [
-                    replace(each, host=HOST, port=await self._port(Address(each.host, each.port)))
-                    if each.error_code is ErrorCode.NONE
-                    else each
-                    for each in answer.coordinators
+                coordinators = [
+                    replace(
+                        coordinator,
+                        host=HOST,
+                        port=await self._port(Address(coordinator.host, coordinator.port)),
+                    )
+                    if coordinator.error_code is ErrorCode.NONE
+                    else coordinator
+                    for coordinator in answer.coordinators
                 ]
-                changed = replace(answer, coordinators=tuple(found))
+                changed = replace(answer, coordinators=tuple(coordinators))
                 if answer.host:
                     port = await self._port(Address(answer.host, answer.port))
                     changed = replace(changed, host=HOST, port=port)
             case ApiVersionsResponse():
                 ranges = [
-                    replace(each, max_version=min(each.max_version, _VERSIONS_MAX[ApiKey(each.api_key)]))
-                    if each.api_key in _VERSIONS_MAX
-                    else each
-                    for each in answer.api_keys
+                    replace(
+                        api_key, max_version=min(api_key.max_version, _VERSIONS_MAX[ApiKey(api_key.api_key)])
+                    )
+                    if api_key.api_key in _VERSIONS_MAX
+                    else api_key
+                    for api_key in answer.api_keys
                 ]
                 changed = replace(answer, api_keys=tuple(ranges))
         return encode_response(changed, key, version, correlation)[_SIZE.size :]

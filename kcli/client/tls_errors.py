@@ -47,7 +47,7 @@ def _hint(error: ssl.SSLError, address: Address) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of {address} is not accepted: {error.verify_message}"
     reason = error.reason or ""
-    if any(each in reason for each in _NOT_TLS):
+    if any(words in reason for words in _NOT_TLS):
         return f"{address} does not speak TLS. {WITHOUT_TLS_ON_PURPOSE} security.protocol=PLAINTEXT or SASL_PLAINTEXT"
     for name, hint in _HINTS.items():
         if reason.endswith(name):

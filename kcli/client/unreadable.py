@@ -44,10 +44,10 @@ async def unreadable_batch(client: AdminClient, place: TopicPartition, offset: i
     """Fetches the batch with the record at `offset`, or the first batch after it. Returns None if the batch is valid or
     if there is no batch. A negative offset has the same meaning as in a ListOffsets request. Raises KafkaError."""
     if offset < 0:
-        found = (await client.list_offsets({place: offset}))[place]
-        if isinstance(found, KafkaError):
-            raise found
-        offset = found.offset
+        answer = (await client.list_offsets({place: offset}))[place]
+        if isinstance(answer, KafkaError):
+            raise answer
+        offset = answer.offset
     for position, header in iter_batches(records := await _fetched(client, place, offset)):
         if header.last_offset < offset or header.is_control:
             continue

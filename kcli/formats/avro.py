@@ -37,10 +37,10 @@ AvroSchema = str | list["AvroSchema"] | AvroDeclaration
 def avro_schema(text: str | bytes) -> AvroSchema:
     """Parses the schema of an .avsc file. Raises FormatError if the text is not JSON."""
     try:
-        found: AvroSchema = json.loads(text)
+        schema: AvroSchema = json.loads(text)
     except ValueError as error:
         raise FormatError(f"the Avro schema is not JSON: {error}") from None
-    return found
+    return schema
 
 
 def avro_codec(schema: AvroSchema) -> ValueCodec:
@@ -55,11 +55,11 @@ def avro_codec(schema: AvroSchema) -> ValueCodec:
 
     def decode(value: bytes) -> Value:
         stream = io.BytesIO(value)
-        found: Value = fastavro.schemaless_reader(stream, parsed, None)
+        decoded: Value = fastavro.schemaless_reader(stream, parsed, None)
         left = len(value) - stream.tell()
         if left:
             raise ValueError(f"{left} bytes are left over")
-        return found
+        return decoded
 
     def encode(value: Value) -> bytes:
         stream = io.BytesIO()

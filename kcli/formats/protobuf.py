@@ -44,8 +44,8 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
         ) from None
     except (KeyError, TypeError) as error:
         raise FormatError(f"the Protobuf schema has no message {name} ({error})") from None
-    found: type[Message] = message_factory.GetMessageClass(descriptor)
-    return found
+    message_type: type[Message] = message_factory.GetMessageClass(descriptor)
+    return message_type
 
 
 def protobuf_codec(message: type[Message]) -> ValueCodec:
@@ -68,19 +68,19 @@ def is_map(field: FieldDescriptor) -> bool:
 
 
 def _fields(message: Message) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         if is_map(field):
             of = field.message_type.fields_by_name["value"]
-            found[field.name] = [(key, _one(of, value[key])) for key in value]
+            values[field.name] = [(key, _one(of, value[key])) for key in value]
         elif field.is_repeated:
-            found[field.name] = [_one(field, each) for each in value]
+            values[field.name] = [_one(field, item) for item in value]
         elif field.has_presence and not message.HasField(field.name):
-            found[field.name] = None
+            values[field.name] = None
         else:
-            found[field.name] = _one(field, value)
-    return found
+            values[field.name] = _one(field, value)
+    return values
 
 
 def _one(field: FieldDescriptor, value: Message | int | float | str | bytes) -> Value:
@@ -108,11 +108,11 @@ def _fill(message: Message, record: Value) -> None:
         if is_map(field):
             _fill_map(getattr(message, name), field.message_type.fields_by_name["value"], value)
         elif field.is_repeated:
-            for each in _list(field, value):
+            for item in _list(field, value):
                 if field.cpp_type == field.CPPTYPE_MESSAGE:
-                    _fill_message(getattr(message, name).add(), field, each)
+                    _fill_message(getattr(message, name).add(), field, item)
                 else:
-                    getattr(message, name).append(_scalar(field, each))
+                    getattr(message, name).append(_scalar(field, item))
         elif field.cpp_type == field.CPPTYPE_MESSAGE:
             getattr(message, name).SetInParent()
             _fill_message(getattr(message, name), field, value)
@@ -122,11 +122,11 @@ def _fill(message: Message, record: Value) -> None:
 
 def _fill_map(target: MutableMapping[Value, Message], field: FieldDescriptor, value: Value) -> None:
     entries = value.items() if isinstance(value, dict) else map(_pair, _list(field, value))
-    for key, each in entries:
+    for key, item in entries:
         if field.cpp_type == field.CPPTYPE_MESSAGE:
-            _fill_message(target[key], field, each)
+            _fill_message(target[key], field, item)
         else:
-            target[key] = _scalar(field, each)
+            target[key] = _scalar(field, item)
 
 
 def _fill_message(message: Message, field: FieldDescriptor, value: Value) -> None:

@@ -67,18 +67,18 @@ async def read_object(request: Request, *, body_max_bytes: int) -> dict[str, obj
         )
     body = await read_body(request, body_max_bytes=body_max_bytes)
     try:
-        found = _decoded(body)
+        content = _decoded(body)
     except (ValueError, RecursionError):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not valid JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise HttpError(HTTPStatus.BAD_REQUEST, "the body is not a JSON object")
-    return found
+    return content
 
 
 def _decoded(body: bytes) -> object:
     """Decodes JSON. Raises ValueError for a text that UTF-8 cannot represent, because it cannot be sent to a broker."""
     text = body.decode()
-    found: object = json.loads(text)
+    content: object = json.loads(text)
     if _HALF_CHARACTER.search(text):
-        json.dumps(found, ensure_ascii=False).encode()
-    return found
+        json.dumps(content, ensure_ascii=False).encode()
+    return content

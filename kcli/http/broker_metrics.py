@@ -74,19 +74,19 @@ async def fetch_beans(
     """
     from urllib.parse import urlencode
 
-    query = urlencode([("qry", each) for each in queries])
-    found = await _get_json(address, f"/jmx?{query}" if query else "/jmx", access)
-    beans = found.get("beans")
+    query = urlencode([("qry", pattern) for pattern in queries])
+    answer = await _get_json(address, f"/jmx?{query}" if query else "/jmx", access)
+    beans = answer.get("beans")
     if not isinstance(beans, list):
         raise MetricsUnavailable(f"{address} has no beans at /jmx: it is not the metrics endpoint of kcli")
     # 100,000 partitions take a second, in which the console must serve other requests.
-    return await asyncio.to_thread(lambda: [_bean(each) for each in beans])
+    return await asyncio.to_thread(lambda: [_bean(bean) for bean in beans])
 
 
-def _bean(found: dict[str, Value]) -> BeanValues:
-    name = str(found.pop("name"))
+def _bean(values: dict[str, Value]) -> BeanValues:
+    name = str(values.pop("name"))
     properties = {key: unquoted(value) for key, value in ObjectName.parse(name).properties.items()}
-    return BeanValues(name, properties, found)
+    return BeanValues(name, properties, values)
 
 
 async def fetch_slow_requests(address: Address, access: MetricsAccess = ANYBODY) -> list[dict[str, Value]]:
@@ -94,8 +94,8 @@ async def fetch_slow_requests(address: Address, access: MetricsAccess = ANYBODY)
 
     Raises MetricsUnavailable if there is no answer.
     """
-    found = await _get_json(address, "/requests", access)
-    requests = found.get("requests")
+    answer = await _get_json(address, "/requests", access)
+    requests = answer.get("requests")
     if not isinstance(requests, list):
         raise MetricsUnavailable(f"{address} has no requests at /requests: it is not the endpoint of kcli")
     return requests
@@ -108,12 +108,12 @@ async def _get_json(address: Address, target: str, access: MetricsAccess) -> dic
             f"{address} answered {response.status}: {trim(response.body[:200].decode('utf-8', 'replace'))}"
         )
     try:
-        found = json.loads(response.body)
+        answer = json.loads(response.body)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        answer = None
+    if not isinstance(answer, dict):
         raise MetricsUnavailable(f"{address} does not answer in JSON: it is not the metrics endpoint of kcli")
-    return found
+    return answer
 
 
 async def _get(address: Address, target: str, access: MetricsAccess) -> Response:

@@ -26,9 +26,9 @@ def named_metrics(endpoints: Sequence[Address], access: MetricsAccess = ANYBODY)
     broker."""
 
     async def read(nodes: tuple[Node, ...]) -> Metrics:
-        answers = await asyncio.gather(*(figures(each, access) for each in endpoints))
-        beans = {_broker(each): each for each in answers if not isinstance(each, str)}
-        failures = [each for each in answers if isinstance(each, str)]
+        answers = await asyncio.gather(*(figures(endpoint, access) for endpoint in endpoints))
+        beans = {_broker(answer): answer for answer in answers if not isinstance(answer, str)}
+        failures = [answer for answer in answers if isinstance(answer, str)]
         reason = failures[0] if failures else "its endpoint was not named"
         return metrics_of(beans, {node.id: reason for node in nodes if node.id not in beans})
 
@@ -47,7 +47,7 @@ async def figures(address: Address, access: MetricsAccess) -> Sequence[BeanValue
 def metrics_of(beans: Mapping[int, Sequence[BeanValues]], without: Mapping[int, str]) -> Metrics:
     """Returns the figures in the beans of brokers."""
     return Metrics(
-        tuple(each for broker, of in beans.items() for each in _software(broker, of)),
+        tuple(software for broker, of in beans.items() for software in _software(broker, of)),
         {key: count for of in beans.values() for key, count in _segments(of)},
         without,
     )
@@ -55,29 +55,29 @@ def metrics_of(beans: Mapping[int, Sequence[BeanValues]], without: Mapping[int, 
 
 def _broker(beans: Sequence[BeanValues]) -> int:
     """The id of the broker that sent these beans, or -1. The bean app-info has this id."""
-    ids = [each.properties.get("id", "") for each in beans if each.type == "app-info"]
-    return next((found for each in ids if (found := natural(each)) is not None), -1)
+    ids = [bean.properties.get("id", "") for bean in beans if bean.type == "app-info"]
+    return next((broker_id for text in ids if (broker_id := natural(text)) is not None), -1)
 
 
 def _software(broker: int, beans: Sequence[BeanValues]) -> list[ClientSoftware]:
     return [
         ClientSoftware(
             broker,
-            each.properties["clientSoftwareName"],
-            each.properties.get("clientSoftwareVersion", ""),
-            int(each.attributes.get("connections", 0)),
+            bean.properties["clientSoftwareName"],
+            bean.properties.get("clientSoftwareVersion", ""),
+            int(bean.attributes.get("connections", 0)),
         )
-        for each in beans
-        if each.type == "socket-server-metrics" and "clientSoftwareName" in each.properties
+        for bean in beans
+        if bean.type == "socket-server-metrics" and "clientSoftwareName" in bean.properties
     ]
 
 
 def _segments(beans: Sequence[BeanValues]) -> list[tuple[TopicPartition, int]]:
     return [
         (
-            TopicPartition(each.properties["topic"], parse_int(each.properties["partition"])),
-            int(each.attributes["Value"]),
+            TopicPartition(bean.properties["topic"], parse_int(bean.properties["partition"])),
+            int(bean.attributes["Value"]),
         )
-        for each in beans
-        if each.properties.get("name") == "NumLogSegments" and "topic" in each.properties
+        for bean in beans
+        if bean.properties.get("name") == "NumLogSegments" and "topic" in bean.properties
     ]

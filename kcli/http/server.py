@@ -189,7 +189,7 @@ class HttpServer:
         server = self._runner.server
         if server is None:
             return
-        transports = [each.transport for each in server.connections]
+        transports = [connection.transport for connection in server.connections]
         await self._runner.cleanup()
         for transport in transports:
             if transport is not None:
@@ -220,12 +220,21 @@ class HttpServer:
     def _first_to_go(self, server: web.Server) -> Waiting | None:
         """The connection of the client that gives way first, or None if no client gives way."""
         waiting: list[Waiting] = [] if self._handshakes is None else list(self._handshakes)
-        waiting += [each for each in server.connections if isinstance(each, Connection) and each.gives_way]
-        counts = Counter(each.address for each in waiting)
+        waiting += [
+            connection
+            for connection in server.connections
+            if isinstance(connection, Connection) and connection.gives_way
+        ]
+        counts = Counter(connection.address for connection in waiting)
         # The address with the most connections comes first, so that a client with many of them displaces itself.
         return min(
             waiting,
-            key=lambda each: (each.is_known, -counts[each.address], each.has_served, each.waits_since),
+            key=lambda connection: (
+                connection.is_known,
+                -counts[connection.address],
+                connection.has_served,
+                connection.waits_since,
+            ),
             default=None,
         )
 

@@ -85,31 +85,33 @@ class GroupLag:
                 topics.add(partition.topic)
                 sums.members += 1
 
-    def add_partition(self, partition: TopicPartition, found: PartitionLag) -> None:
+    def add_partition(self, partition: TopicPartition, lag: PartitionLag) -> None:
         """Adds a partition for which the group has committed an offset."""
-        self.partitions[partition] = found
-        self.status = max(self.status, found.status)
+        self.partitions[partition] = lag
+        self.status = max(self.status, lag.status)
         sums = self._sums(partition.topic)
-        sums.committed += found.committed
-        if found.lag is None:
+        sums.committed += lag.committed
+        if lag.lag is None:
             sums.unknown += 1
         else:
             sums.known += 1
-            sums.lag += found.lag
-            self.lag += found.lag
-        if found.lag_seconds is not None and found.lag_seconds >= (self.lag_seconds or 0.0):
-            self.lag_seconds, self.is_at_least = found.lag_seconds, found.is_at_least
+            sums.lag += lag.lag
+            self.lag += lag.lag
+        if lag.lag_seconds is not None and lag.lag_seconds >= (self.lag_seconds or 0.0):
+            self.lag_seconds, self.is_at_least = lag.lag_seconds, lag.is_at_least
 
     @property
     def unknown_partitions(self) -> int:
         """The number of partitions whose lag is unknown."""
-        return sum(each.unknown for each in self.topics.values())
+        return sum(topic.unknown for topic in self.topics.values())
 
     @property
     def is_unknown(self) -> bool:
         """Whether the group has committed offsets, but all of its lags are unknown."""
         sums = self.topics.values()
-        return any(each.unknown for each in sums) and not any(each.known for each in sums)
+        return any(topic_sums.unknown for topic_sums in sums) and not any(
+            topic_sums.known for topic_sums in sums
+        )
 
     def _sums(self, topic: str) -> TopicSums:
         return self.topics.setdefault(topic, TopicSums())
@@ -120,8 +122,10 @@ class GroupLag:
 
     def explanation(self) -> str:
         """Returns the sentence about the group, or an empty text if every partition is OK."""
-        bad = [each for each, found in self.partitions.items() if found.status is not Status.OK]
-        return explain_group([(self.partitions[each].status, self.sentence(each)) for each in bad])
+        bad = [partition for partition, lag in self.partitions.items() if lag.status is not Status.OK]
+        return explain_group(
+            [(self.partitions[partition].status, self.sentence(partition)) for partition in bad]
+        )
 
 
 def member_names(members: Iterable[Member]) -> list[str]:

@@ -77,9 +77,9 @@ def patience_ms(commits: Sequence[Commit], first_patience_ms: int) -> int:
 
 def first_at_same_offset(commits: Sequence[Commit]) -> Commit:
     """Returns the first commit of the present offset. All commits after this commit have the same offset."""
-    found = commits[-1]
+    first = commits[-1]
     for commit in reversed(commits):
-        if commit.offset != found.offset:
+        if commit.offset != first.offset:
             break
-        found = commit
-    return found
+        first = commit
+    return first

@@ -13,29 +13,29 @@ _UNITS = ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "min"))
 _MINUTES_FROM = 120
 
 
-def explain(found: PartitionLag, partition: str, reader: Reader | None) -> str:
+def explain(lag: PartitionLag, partition: str, reader: Reader | None) -> str:
     """Returns the sentence about a group on a partition. `reader` is the member that has the partition, or None.
 
     Names come from clients. The caller must escape the sentence for its output, such as a terminal or a web page.
     """
-    match found.status:
+    match lag.status:
         case Status.OK:
-            return _ok(found, partition)
+            return _ok(lag, partition)
         case Status.WARN:
-            return _warn(found, partition, reader)
+            return _warn(lag, partition, reader)
         case Status.STOP:
-            return _stop(found, partition, reader)
+            return _stop(lag, partition, reader)
         case Status.STALL:
-            age = duration(found.same_offset_seconds)
+            age = duration(lag.same_offset_seconds)
             return (
-                f"{_subject(reader)} has committed the same offset {found.committed} for {age} on {partition}"
+                f"{_subject(reader)} has committed the same offset {lag.committed} for {age} on {partition}"
             )
         case Status.REWIND:
             return (
-                f"the offset of {partition} went back from {found.rewound_from} to {found.committed}, "
-                f"and {_records(found.lag)} are unread"
+                f"the offset of {partition} went back from {lag.rewound_from} to {lag.committed}, "
+                f"and {_records(lag.lag)} are unread"
             )
-    assert_never(found.status)
+    assert_never(lag.status)
 
 
 def explain_group(sentences: Sequence[tuple[Status, str]]) -> str:
@@ -44,7 +44,7 @@ def explain_group(sentences: Sequence[tuple[Status, str]]) -> str:
     bad = [(status, sentence) for status, sentence in sentences if status is not Status.OK]
     if not bad:
         return ""
-    worst = max(bad, key=lambda each: each[0])
+    worst = max(bad, key=lambda sentence: sentence[0])
     others = len(bad) - 1
     return worst[1] if not others else f"{worst[1]}; {_counted(others, 'more partition')} not OK"
 
@@ -61,24 +61,24 @@ def duration(seconds: float) -> str:
     return f"{whole} {rest} {small_name}" if rest else whole
 
 
-def _ok(found: PartitionLag, partition: str) -> str:
-    if found.lag is None:
+def _ok(lag: PartitionLag, partition: str) -> str:
+    if lag.lag is None:
         return f"the end offset of {partition} is unknown"
-    if found.lag == 0:
+    if lag.lag == 0:
         return f"{partition} is read up to the end"
-    if found.catch_up_seconds is None:
-        return f"{_records(found.lag)} of {partition} wait to be read"
-    return f"{partition} is read up to the end in {duration(found.catch_up_seconds)} at the present rates"
+    if lag.catch_up_seconds is None:
+        return f"{_records(lag.lag)} of {partition} wait to be read"
+    return f"{partition} is read up to the end in {duration(lag.catch_up_seconds)} at the present rates"
 
 
-def _warn(found: PartitionLag, partition: str, reader: Reader | None) -> str:
-    before = "" if found.first_lag is None else f" from {found.first_lag}"
-    age = duration(found.window_seconds)
-    return f"{_subject(reader)} falls behind on {partition}: its lag went{before} to {found.lag} in {age}"
+def _warn(lag: PartitionLag, partition: str, reader: Reader | None) -> str:
+    before = "" if lag.first_lag is None else f" from {lag.first_lag}"
+    age = duration(lag.window_seconds)
+    return f"{_subject(reader)} falls behind on {partition}: its lag went{before} to {lag.lag} in {age}"
 
 
-def _stop(found: PartitionLag, partition: str, reader: Reader | None) -> str:
-    age = duration(found.commit_age_seconds)
+def _stop(lag: PartitionLag, partition: str, reader: Reader | None) -> str:
+    age = duration(lag.commit_age_seconds)
     if reader is None:
         return f"no member reads {partition}, and the last commit was {age} ago"
     return f"{_subject(reader)} has committed nothing for {age} on {partition}"

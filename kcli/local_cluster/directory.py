@@ -102,10 +102,10 @@ class ClusterNode:
     def directory_id(self) -> uuid.UUID | None:
         """The id of the directory with the metadata log. None if meta.properties is missing or invalid."""
         try:
-            found = read_meta_properties(SystemDisk(), self.config.metadata_log_dir)
+            properties = read_meta_properties(SystemDisk(), self.config.metadata_log_dir)
         except (OSError, StorageError):
             return None
-        return None if found is None else found.directory_id
+        return None if properties is None else properties.directory_id
 
     @property
     def pid(self) -> int | None:
@@ -239,11 +239,11 @@ def load_cluster(directory: Path) -> LocalCluster:
 
 
 def check_agreement(
-    cluster: LocalCluster, nodes: int | None, wanted: Mapping[int, Mapping[str, str]]
+    cluster: LocalCluster, nodes: int | None, properties_by_node: Mapping[int, Mapping[str, str]]
 ) -> None:
     """Compares the options of `up` with the files of an existing cluster. The files are not changed.
 
-    `wanted` has the properties that the options set, for each node. Raises ClusterError for a difference.
+    `properties_by_node` has the properties that the options set, for each node. Raises ClusterError for a difference.
     """
     if nodes is not None and nodes != len(cluster.nodes):
         raise ClusterError(
@@ -251,7 +251,7 @@ def check_agreement(
         )
     for node in cluster.nodes:
         set_now = load(str(node.properties_file))
-        for key, value in wanted.get(node.node_id, {}).items():
+        for key, value in properties_by_node.get(node.node_id, {}).items():
             if set_now.get(key) != value:
                 raise ClusterError(
                     f"the options ask for {key}={value}, and {node.properties_file} has "
@@ -303,7 +303,7 @@ def lock_holder(path: Path) -> int | None:
     """
     # The members of the C structure `flock`: type, whence, start, length and pid. macOS has another order.
     form, pid_at = ("qqihh", 2) if sys.platform == "darwin" else ("hhqqi", 4)
-    wanted = (
+    lock = (
         struct.pack(form, 0, 0, 0, fcntl.F_WRLCK, 0)
         if pid_at == 2
         else struct.pack(form, fcntl.F_WRLCK, 0, 0, 0, 0)
@@ -313,10 +313,10 @@ def lock_holder(path: Path) -> int | None:
     except OSError:
         return None
     try:
-        found = struct.unpack(form, fcntl.fcntl(descriptor, fcntl.F_GETLK, wanted))
+        holder = struct.unpack(form, fcntl.fcntl(descriptor, fcntl.F_GETLK, lock))
     finally:
         os.close(descriptor)
-    return found[pid_at] or None
+    return holder[pid_at] or None
 
 
 def _checked(properties: Mapping[str, str]) -> BrokerConfig:

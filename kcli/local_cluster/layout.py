@@ -119,7 +119,7 @@ def node_properties(node: NodeLayout, nodes: Sequence[NodeLayout], data: Path | 
     if node.controller_port is not None:
         listeners.append(f"{CONTROLLER}://{HOST}:{node.controller_port}")
     roles = [role for role, port in _roles(node) if port is not None]
-    voters = [f"{HOST}:{each.controller_port}" for each in nodes if each.controller_port is not None]
+    voters = [f"{HOST}:{layout.controller_port}" for layout in nodes if layout.controller_port is not None]
     properties = {
         "process.roles": ",".join(roles),
         "node.id": str(node.node_id),
@@ -134,7 +134,7 @@ def node_properties(node: NodeLayout, nodes: Sequence[NodeLayout], data: Path | 
         properties["inter.broker.listener.name"] = PLAINTEXT
     if node.rack is not None:
         properties["broker.rack"] = node.rack
-    properties |= replication(sum(each.broker_port is not None for each in nodes))
+    properties |= replication(sum(layout.broker_port is not None for layout in nodes))
     if node.controller_port is None:
         del properties[DEFAULT_REPLICATION_FACTOR]  # only controllers read it
     else:

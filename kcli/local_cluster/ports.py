@@ -27,10 +27,10 @@ def free_port() -> int:
 
 def free_ports(count: int) -> list[int]:
     """Returns different free ports."""
-    found: set[int] = set()
-    while len(found) < count:
-        found.add(free_port())
-    return sorted(found)
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return sorted(ports)
 
 
 def is_free(port: int, host: str = HOST) -> bool:

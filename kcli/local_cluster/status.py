@@ -144,11 +144,11 @@ def _counts(partitions: Sequence[PartitionDescription] | None) -> tuple[Mapping[
     """
     leads: Counter[int] = Counter()
     missing: Counter[int] = Counter()
-    for each in partitions or ():
-        if each.leader is not None:
-            leads[each.leader] += 1
-        if len(each.isr) < len(each.replicas) or each.leader is None:
-            missing[each.replicas[0] if each.leader is None else each.leader] += 1
+    for partition in partitions or ():
+        if partition.leader is not None:
+            leads[partition.leader] += 1
+        if len(partition.isr) < len(partition.replicas) or partition.leader is None:
+            missing[partition.replicas[0] if partition.leader is None else partition.leader] += 1
     return leads, missing
 
 
@@ -165,13 +165,13 @@ def _is_among(replicas: Sequence[QuorumReplica], node_id: int, directory_id: uui
     """Whether a replica has the node's id and directory id. A voter from the configuration (kraft.version 0) has no
     directory id. A node with a new disk is another replica than before (KIP-853).
     """
-    return any(each.id == node_id and each.directory_id in (None, directory_id) for each in replicas)
+    return any(replica.id == node_id and replica.directory_id in (None, directory_id) for replica in replicas)
 
 
 def _registration(node_id: int, brokers: ClusterDescription | None) -> str | None:
     if brokers is None:
         return None
-    found = next((broker for broker in brokers.nodes if broker.id == node_id), None)
-    if found is None:
+    registration = next((broker for broker in brokers.nodes if broker.id == node_id), None)
+    if registration is None:
         return UNREGISTERED
-    return FENCED if found.is_fenced else ACTIVE
+    return FENCED if registration.is_fenced else ACTIVE

@@ -127,85 +127,93 @@ class Supervisor:
             if not self._stops_requested:
                 self._event(None, "running", self._cluster.bootstrap)
                 when_ready()
-            while not self._stops_requested and any(each.state in _UNDER_WATCH for each in self._watched):
+            while not self._stops_requested and any(
+                watched.state in _UNDER_WATCH for watched in self._watched
+            ):
                 self._look()
                 self._pause(self._rest_s())
         finally:
             self._stop()
-        return 1 if any(each.state is NodeState.FAILED for each in self._watched) else 0
+        return 1 if any(watched.state is NodeState.FAILED for watched in self._watched) else 0
 
     def _start(self) -> None:
         """Starts all nodes, and returns when all are ready or a stop is requested."""
-        for each in self._watched:
-            self._spawn(each)
-        while not self._stops_requested and any(each.state is NodeState.STARTING for each in self._watched):
-            for each in self._watched:
-                code = each.process.exit_code()
+        for watched in self._watched:
+            self._spawn(watched)
+        while not self._stops_requested and any(
+            watched.state is NodeState.STARTING for watched in self._watched
+        ):
+            for watched in self._watched:
+                code = watched.process.exit_code()
                 if code is not None:
-                    each.state = NodeState.FAILED
-                    raise ClusterError(_did_not_start(each, code))
-                self._see_ready(each)
+                    watched.state = NodeState.FAILED
+                    raise ClusterError(_did_not_start(watched, code))
+                self._see_ready(watched)
             self._pause(POLL_S)
 
     def _look(self) -> None:
-        for each in self._watched:
-            if each.state is NodeState.WAITING and self._clock.monotonic() >= each.start_at:
-                self._spawn(each)
-            elif each.is_alive:
-                code = each.process.exit_code()
+        for watched in self._watched:
+            if watched.state is NodeState.WAITING and self._clock.monotonic() >= watched.start_at:
+                self._spawn(watched)
+            elif watched.is_alive:
+                code = watched.process.exit_code()
                 if code is None:
-                    self._see_ready(each)
+                    self._see_ready(watched)
                 else:
-                    self._ended(each, code)
+                    self._ended(watched, code)
 
     def _rest_s(self) -> float:
         """The length of the pause after a check. The end of a process or a request to stop ends the pause early."""
-        return REST_S if all(each.state not in _CHANGING for each in self._watched) else POLL_S
+        return REST_S if all(watched.state not in _CHANGING for watched in self._watched) else POLL_S
 
-    def _spawn(self, each: _Watched) -> None:
-        each.process.start()
-        each.state, each.since = NodeState.STARTING, self._clock.monotonic()
-        self._event(each, "starting", f"process {each.process.pid}")
+    def _spawn(self, watched: _Watched) -> None:
+        watched.process.start()
+        watched.state, watched.since = NodeState.STARTING, self._clock.monotonic()
+        self._event(watched, "starting", f"process {watched.process.pid}")
 
-    def _see_ready(self, each: _Watched) -> None:
-        if each.state is NodeState.STARTING and each.process.is_ready():
-            each.state = NodeState.RUNNING
-            self._event(each, "running", each.node.address if each.node.config.is_broker else "")
+    def _see_ready(self, watched: _Watched) -> None:
+        if watched.state is NodeState.STARTING and watched.process.is_ready():
+            watched.state = NodeState.RUNNING
+            self._event(watched, "running", watched.node.address if watched.node.config.is_broker else "")
 
-    def _ended(self, each: _Watched, code: int) -> None:
+    def _ended(self, watched: _Watched, code: int) -> None:
         if code == 0:
-            each.state = NodeState.STOPPED
-            self._event(each, "stopped", "by a user, so it is not started again")
+            watched.state = NodeState.STOPPED
+            self._event(watched, "stopped", "by a user, so it is not started again")
             return
         now = self._clock.monotonic()
-        last = each.process.last_lines(1)
-        self._event(each, "died", "; ".join([_death(code), *last]))
-        pause_s = each.restarts.pause_after(now - each.since)
+        last = watched.process.last_lines(1)
+        self._event(watched, "died", "; ".join([_death(code), *last]))
+        pause_s = watched.restarts.pause_after(now - watched.since)
         if pause_s is None:
-            each.state = NodeState.FAILED
-            self._event(each, "stays down", f"after {each.restarts.count} restarts; see {each.node.log_file}")
+            watched.state = NodeState.FAILED
+            self._event(
+                watched, "stays down", f"after {watched.restarts.count} restarts; see {watched.node.log_file}"
+            )
         else:
-            each.state, each.start_at = NodeState.WAITING, now + pause_s
-            self._event(each, "will be started again", f"in {pause_s:g} s, restart {each.restarts.count}")
+            watched.state, watched.start_at = NodeState.WAITING, now + pause_s
+            self._event(
+                watched, "will be started again", f"in {pause_s:g} s, restart {watched.restarts.count}"
+            )
 
     def _stop(self) -> None:
         """Stops the running nodes."""
-        alive = {each.node.node_id: each for each in self._watched if each.is_alive}
-        asked = self._stops_requested
+        alive = {watched.node.node_id: watched for watched in self._watched if watched.is_alive}
+        stops = self._stops_requested
         rolling = RollingStop(
-            sum(each.node.config.is_controller for each in self._watched),
+            sum(watched.node.config.is_controller for watched in self._watched),
             lambda node_id, event: self._event(alive[node_id], event, ""),
-            is_urgent=lambda: self._stops_requested > asked,
+            is_urgent=lambda: self._stops_requested > stops,
             clock=self._clock,
             pause=self._pause,
         )
-        rolling.stop([_stoppable(each) for each in alive.values()])
+        rolling.stop([_stoppable(watched) for watched in alive.values()])
         if alive:
             self._event(None, "stopped", "")
 
-    def _event(self, each: _Watched | None, event: str, detail: str) -> None:
+    def _event(self, watched: _Watched | None, event: str, detail: str) -> None:
         moment = datetime.fromtimestamp(self._clock.now_ms() / 1000).astimezone()
-        node = each.node.node_id if each is not None else None
+        node = watched.node.node_id if watched is not None else None
         shown = ClusterEvent(moment.isoformat(sep=" ", timespec="milliseconds"), node, event, detail)
         # If the terminal or the reader of the output has gone, the nodes must still be watched and stopped.
         with contextlib.suppress(OSError):
@@ -216,10 +224,13 @@ _CHANGING = (NodeState.STARTING, NodeState.WAITING)
 _UNDER_WATCH = (NodeState.RUNNING, *_CHANGING)
 
 
-def _stoppable(each: _Watched) -> StoppableNode:
-    process = each.process
+def _stoppable(watched: _Watched) -> StoppableNode:
+    process = watched.process
     return StoppableNode(
-        each.node.node_id, each.node.config.is_controller, lambda: process.exit_code() is None, process.send
+        watched.node.node_id,
+        watched.node.config.is_controller,
+        lambda: process.exit_code() is None,
+        process.send,
     )
 
 
@@ -234,11 +245,9 @@ def _death(code: int) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _did_not_start(each: _Watched, code: int) -> str:
-    lines = "".join(f"\n  {line}" for line in each.process.last_lines())
-    return (
-        f"node {each.node.node_id} did not start ({_death(code)}). The end of {each.node.output_file}:{lines}"
-    )
+def _did_not_start(watched: _Watched, code: int) -> str:
+    lines = "".join(f"\n  {line}" for line in watched.process.last_lines())
+    return f"node {watched.node.node_id} did not start ({_death(code)}). The end of {watched.node.output_file}:{lines}"
 
 
 def supervise(

@@ -80,11 +80,11 @@ def client_errors(raised: BaseException) -> Iterator[ClientError]:
     """
     from confluent_kafka import KafkaException
 
-    each: BaseException | None = raised
-    while each is not None:
-        if isinstance(each, KafkaException):
-            yield each.args[0]
-        each = each.__cause__
+    error: BaseException | None = raised
+    while error is not None:
+        if isinstance(error, KafkaException):
+            yield error.args[0]
+        error = error.__cause__
 
 
 def fatal_error(raised: BaseException) -> KafkaError | None:

@@ -98,7 +98,7 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
                     config.setdefault("receive.message.max.bytes", received)
             case "partition.assignment.strategy":
                 config[name] = ",".join(
-                    dict.fromkeys(_ASSIGNORS.get(trim(each), trim(each)) for each in value.split(","))
+                    dict.fromkeys(_ASSIGNORS.get(trim(name), trim(name)) for name in value.split(","))
                 )
             case "auto.offset.reset":
                 config[name] = "error" if value == "none" else value

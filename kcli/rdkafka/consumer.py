@@ -42,20 +42,20 @@ def gathered(consumer: Consumer, first: Message) -> list[Message]:
     librdkafka returns the messages of each partition as soon as it has them.
     """
     assigned = consumer.assignment()
-    places = [(each.topic, each.partition) for each in assigned]
+    places = [(place.topic, place.partition) for place in assigned]
     ordered = map_order(places, partition_hash, capacity=len(places))
     topics = list(dict.fromkeys(topic for topic, _ in ordered))
     rank = {place: (topics.index(place[0]), at) for at, place in enumerate(ordered)}
-    found = [first]
+    messages = [first]
     deadline = time.monotonic() + GATHER_S
     all_answered = False
-    while len(found) < POLL_RECORDS and time.monotonic() < deadline:
-        more = consumer.consume(POLL_RECORDS - len(found), QUIET_S)
+    while len(messages) < POLL_RECORDS and time.monotonic() < deadline:
+        more = consumer.consume(POLL_RECORDS - len(messages), QUIET_S)
         if all_answered and not more:
             break
-        found += more
-        all_answered = all(consumer.get_watermark_offsets(each, cached=True)[1] >= 0 for each in assigned)
-    return sorted(found, key=lambda message: rank.get((message.topic(), message.partition()), (-1, 0)))
+        messages += more
+        all_answered = all(consumer.get_watermark_offsets(place, cached=True)[1] >= 0 for place in assigned)
+    return sorted(messages, key=lambda message: rank.get((message.topic(), message.partition()), (-1, 0)))
 
 
 class JavaPositions:
@@ -92,13 +92,13 @@ class JavaPositions:
             self._on_assign(consumer, partitions)
         try:
             placed = consumer.committed(partitions, STANDING_TIMEOUT_S) if partitions else []
-            fresh = [each for each in placed if each.offset < 0]
+            fresh = [place for place in placed if place.offset < 0]
             if fresh and self._end is not None:
-                for each in fresh:
-                    each.offset = self._end
+                for place in fresh:
+                    place.offset = self._end
                 fresh = consumer.offsets_for_times(fresh, STANDING_TIMEOUT_S)
-            places = list({(each.topic, each.partition): each for each in (*placed, *fresh)}.values())
-            if any(each.error is not None or each.offset < 0 for each in places):
+            places = list({(place.topic, place.partition): place for place in (*placed, *fresh)}.values())
+            if any(place.error is not None or place.offset < 0 for place in places):
                 return  # librdkafka then chooses the positions itself
             if self._on_placed is not None:
                 self._on_placed(places)

@@ -21,17 +21,17 @@ def checked(properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises ConfigurationError with Java's text.
     """
-    found = {key: _checked(key, value) for key, value in properties.items()}
-    protocol = found.get("group.protocol", "classic").lower()
+    texts = {key: _checked(key, value) for key, value in properties.items()}
+    protocol = texts.get("group.protocol", "classic").lower()
     for key in _NOT_IN_PROTOCOL[protocol]:
-        if key in found:
+        if key in texts:
             raise ConfigurationError(f"{key} cannot be set when group.protocol={protocol.upper()}")
-    if not found.get("group.id", "unused"):
+    if not texts.get("group.id", "unused"):
         raise ConfigurationError(
             "org.apache.kafka.common.errors.InvalidGroupIdException: "
             "The configured group.id should not be an empty string or whitespace."
         )
-    return found
+    return texts
 
 
 def _checked(key: str, value: str) -> str:

@@ -47,20 +47,20 @@ def warn_as_java(line: str, class_name: str) -> None:
 
 def logger() -> logging.Logger:
     """Returns the logger for librdkafka. It writes warnings and errors to stderr, in the format of Kafka's tools."""
-    found = logging.getLogger("kcli.rdkafka")
-    if not found.filters:
+    log = logging.getLogger("kcli.rdkafka")
+    if not log.filters:
         for rule in (_name_peer, _in_our_words, Repeats()):
-            found.addFilter(rule)
-    if not found.handlers:
+            log.addFilter(rule)
+    if not log.handlers:
         handler = logging.StreamHandler(sys.stderr)
         formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
         handler.setFormatter(formatter)
-        found.addHandler(handler)
-        found.setLevel(logging.WARNING)
-        found.propagate = False
+        log.addHandler(handler)
+        log.setLevel(logging.WARNING)
+        log.propagate = False
         logging.addLevelName(logging.WARNING, "WARN")
         logging.addLevelName(logging.CRITICAL, "FATAL")
-    return found
+    return log
 
 
 _LINE = re.compile(r"[A-Z_]+ \[[^\]]*\](?: \[thrd:[^\]]*\])?: (?P<text>.*)", re.S)
@@ -72,10 +72,10 @@ _CONNECT = re.compile(r"Connect to ipv[46]#(?P<address>\S+) failed: (?P<reason>.
 def _in_our_words(record: logging.LogRecord) -> bool:
     """Rewrites a line of librdkafka: removes its facility, client and thread, and names a failed connection as Java's
     client does."""
-    found = _LINE.fullmatch(record.getMessage())
-    if found is None:
+    match = _LINE.fullmatch(record.getMessage())
+    if match is None:
         return True
-    text, address = found["text"], ""
+    text, address = match["text"], ""
     if (broker := _BROKER.fullmatch(text)) is not None:
         text, address = broker["text"], broker["address"]
     if (failed := _CONNECT.fullmatch(text)) is not None:
@@ -96,9 +96,9 @@ def _name_peer(record: logging.LogRecord) -> bool:
     A port that speaks HTTP or TLS causes this error, because librdkafka reads the first bytes as the size of a
     response.
     """
-    found = _WRONG_SIZE.search(record.getMessage())
-    if found is not None:
-        first = parse_int(found[1]).to_bytes(4, "big", signed=True)
+    match = _WRONG_SIZE.search(record.getMessage())
+    if match is not None:
+        first = parse_int(match[1]).to_bytes(4, "big", signed=True)
         if first == b"HTTP":
             record.msg, record.args = (
                 f"{record.getMessage()}: the port speaks HTTP, it is not a Kafka listener",

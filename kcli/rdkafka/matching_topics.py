@@ -49,10 +49,10 @@ class MatchingTopics:
     """
 
     def __init__(
-        self, consumer: Consumer, wanted: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
+        self, consumer: Consumer, matches: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
     ) -> None:
         self._consumer = consumer
-        self._wanted = wanted
+        self._wanted = matches
         self._subscribe = subscribe
         self._every_s = every_s
         self._names: list[str] = []

@@ -125,7 +125,9 @@ class Destination:
             except KafkaException:
                 pass  # no broker answers, and librdkafka logs the reason
             else:
-                self._partitions = [each.id for each in topic.partitions.values() if each.leader >= 0]
+                self._partitions = [
+                    partition.id for partition in topic.partitions.values() if partition.leader >= 0
+                ]
                 if topic.error is not None and topic.error.code() == ErrorCode.INVALID_TOPIC_EXCEPTION:
                     return InvalidTopicException(f"Invalid topics: [{self._topic}]")
                 if topic.error is not None and topic.error.code() == ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -25,16 +25,16 @@ def steps(spans: Sequence[StoredSpan], topic: str, partition: int, offset: int) 
     step."""
     mine = [span for span in spans if span.is_about(topic, partition, offset)]
     send = next((span for span in mine if span.operation in ("send", "create")), None)
-    found = []
+    steps_taken = []
     if send is not None:
-        found.append(Step("sent", send.service, send.duration_ns))
-        found += _in_broker(spans, send)
-    for span in sorted(mine, key=lambda each: each.start_ns):
+        steps_taken.append(Step("sent", send.service, send.duration_ns))
+        steps_taken += _in_broker(spans, send)
+    for span in sorted(mine, key=lambda span: span.start_ns):
         if span.operation == "process":
             if send is not None:
-                found.append(Step("waited for a consumer", "", max(0, span.start_ns - send.end_ns)))
-            found.append(Step("processed", span.service, span.duration_ns))
-    return found
+                steps_taken.append(Step("waited for a consumer", "", max(0, span.start_ns - send.end_ns)))
+            steps_taken.append(Step("processed", span.service, span.duration_ns))
+    return steps_taken
 
 
 def _in_broker(spans: Sequence[StoredSpan], send: StoredSpan) -> list[Step]:

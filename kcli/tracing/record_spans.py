@@ -168,12 +168,12 @@ class ConsumerSpans:
 
 
 def _attributes(operation: str, type_: str, topic: str | None, client_id: str) -> Attributes:
-    found: Attributes = {SYSTEM: "kafka", OPERATION: operation, OPERATION_TYPE: type_}
+    attributes: Attributes = {SYSTEM: "kafka", OPERATION: operation, OPERATION_TYPE: type_}
     if topic is not None:
-        found[DESTINATION] = topic
+        attributes[DESTINATION] = topic
     if client_id:
-        found[CLIENT_ID] = client_id
-    return found
+        attributes[CLIENT_ID] = client_id
+    return attributes
 
 
 def _add_record(attributes: Attributes, place: Place, key: bytes | None, *, is_tombstone: bool) -> None:

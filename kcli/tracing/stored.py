@@ -87,16 +87,16 @@ class StoredSpan:
 
     def is_about(self, topic: str, partition: int, offset: int) -> bool:
         """Whether the attributes of the span name this record."""
-        found = self.attributes
+        attributes = self.attributes
         if (
-            found.get("messaging.message_id", found.get("messaging.message.id"))
+            attributes.get("messaging.message_id", attributes.get("messaging.message.id"))
             == f"{topic}.{partition}.{offset}"
         ):
             return True
         return (
-            found.get("messaging.destination.name") == topic
-            and found.get("messaging.destination.partition.id") == str(partition)
-            and found.get("messaging.kafka.offset") == str(offset)
+            attributes.get("messaging.destination.name") == topic
+            and attributes.get("messaging.destination.partition.id") == str(partition)
+            and attributes.get("messaging.kafka.offset") == str(offset)
         )
 
 
@@ -181,11 +181,11 @@ def _of_otlp(batches: list[Json]) -> Iterator[StoredSpan]:
 
 
 def _otlp_attributes(pairs: Json) -> dict[str, str]:
-    found = {}
+    attributes = {}
     for pair in _list(pairs):
         value = _dict(_get(pair, "value"))
-        found[_text(_get(pair, "key"))] = _shown(next(iter(value.values()), ""))
-    return found
+        attributes[_text(_get(pair, "key"))] = _shown(next(iter(value.values()), ""))
+    return attributes
 
 
 def _span(
@@ -220,7 +220,7 @@ def _get(value: Json, name: str) -> Json:
 
 
 def _first(value: Json, *names: str) -> Json:
-    return next((found for name in names if (found := _get(value, name)) is not None), None)
+    return next((part for name in names if (part := _get(value, name)) is not None), None)
 
 
 def _list(value: Json) -> Iterable[Json]:

@@ -48,10 +48,10 @@ def parse(traceparent: bytes | None, tracestate: bytes | None = None) -> TraceCo
     """Returns the context of two header values, or None if `traceparent` is missing or invalid."""
     if traceparent is None or len(traceparent) > _TRACEPARENT_MAX_BYTES:
         return None
-    found = _PARENT.fullmatch(traceparent.strip(b" \t"))
-    if found is None:
+    match = _PARENT.fullmatch(traceparent.strip(b" \t"))
+    if match is None:
         return None
-    version, trace_id, span_id, flags, more = found.groups()
+    version, trace_id, span_id, flags, more = match.groups()
     if version == _NO_VERSION or (version == _VERSION_0 and more is not None):
         return None
     if not trace_id.strip(b"0") or not span_id.strip(b"0"):
@@ -67,8 +67,8 @@ def of_headers(headers: Iterable[Header] | None) -> TraceContext | None:
     """
     if not headers:
         return None
-    found = {name: value for name, value in headers if name in (TRACEPARENT, TRACESTATE)}
-    return parse(found.get(TRACEPARENT), found.get(TRACESTATE))
+    texts = {name: value for name, value in headers if name in (TRACEPARENT, TRACESTATE)}
+    return parse(texts.get(TRACEPARENT), texts.get(TRACESTATE))
 
 
 def has_context(headers: Iterable[Header] | None) -> bool:

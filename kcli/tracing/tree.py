@@ -32,12 +32,12 @@ def rows(spans: Sequence[StoredSpan]) -> list[Row]:
     first_ns = min(span.start_ns for span in spans)
     known = {span.span_id for span in spans}
     children: dict[str, list[StoredSpan]] = {}
-    for span in sorted(spans, key=lambda each: each.start_ns):
+    for span in sorted(spans, key=lambda span: span.start_ns):
         children.setdefault(span.parent_id if span.parent_id in known else "", []).append(span)
-    found = list(_below(children, first_ns))
-    shown = {row.span.span_id for row in found}
-    found += [Row(span, 0, span.start_ns - first_ns) for span in spans if span.span_id not in shown]
-    return found
+    tree_rows = list(_below(children, first_ns))
+    shown = {row.span.span_id for row in tree_rows}
+    tree_rows += [Row(span, 0, span.start_ns - first_ns) for span in spans if span.span_id not in shown]
+    return tree_rows
 
 
 def _below(children: dict[str, list[StoredSpan]], first_ns: int) -> Iterator[Row]:

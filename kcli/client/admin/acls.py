@@ -63,7 +63,7 @@ async def create_acls(client: Client, acls: Sequence[AclEntry]) -> list[KafkaErr
     async def attempt() -> list[KafkaError | None]:
         response = await client.send(request, ApiKey.CREATE_ACLS, to=Destination.CONTROLLER)
         _raise_if_moved(response.results)
-        return [error_of(each.error_code, each.error_message) for each in response.results]
+        return [error_of(result.error_code, result.error_message) for result in response.results]
 
     return await client.call("createAcls", attempt)
 
@@ -74,14 +74,16 @@ async def delete_acls(client: Client, filters: Sequence[AclFilter]) -> list[Kafk
     """
     from kcli.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
-    request = DeleteAclsRequest(filters=tuple(DeleteAclsFilter(**_filter_fields(each)) for each in filters))
+    request = DeleteAclsRequest(
+        filters=tuple(DeleteAclsFilter(**_filter_fields(acl_filter)) for acl_filter in filters)
+    )
 
     async def attempt() -> list[KafkaError | int]:
         response = await client.send(request, ApiKey.DELETE_ACLS, to=Destination.CONTROLLER)
         _raise_if_moved(response.filter_results)
         return [
-            error_of(each.error_code, each.error_message) or len(each.matching_acls)
-            for each in response.filter_results
+            error_of(result.error_code, result.error_message) or len(result.matching_acls)
+            for result in response.filter_results
         ]
 
     return await client.call("deleteAcls", attempt)
@@ -99,15 +101,15 @@ class _FilterFields(TypedDict):
     permission_type: int
 
 
-def _filter_fields(wanted: AclFilter) -> _FilterFields:
+def _filter_fields(acl_filter: AclFilter) -> _FilterFields:
     return {
-        "resource_type_filter": wanted.resource_type,
-        "resource_name_filter": wanted.resource_name,
-        "pattern_type_filter": wanted.pattern_type,
-        "principal_filter": wanted.principal,
-        "host_filter": wanted.host,
-        "operation": wanted.operation,
-        "permission_type": wanted.permission_type,
+        "resource_type_filter": acl_filter.resource_type,
+        "resource_name_filter": acl_filter.resource_name,
+        "pattern_type_filter": acl_filter.pattern_type,
+        "principal_filter": acl_filter.principal,
+        "host_filter": acl_filter.host,
+        "operation": acl_filter.operation,
+        "permission_type": acl_filter.permission_type,
     }
 
 

@@ -45,8 +45,8 @@ class _Call:
     def __get__(self, instance: object, owner: type) -> Callable[..., object]:
         function = getattr(importlib.import_module(f"kcli.client.admin.{self._module}"), self._name)
         setattr(owner, self._name, function)
-        found: Callable[..., object] = getattr(instance or owner, self._name)
-        return found
+        bound: Callable[..., object] = getattr(instance or owner, self._name)
+        return bound
 
 
 class AdminClient(Client):

@@ -50,8 +50,8 @@ async def describe_cluster(client: Client, *, include_fenced: bool = False) -> C
         response = await client.send(request, ApiKey.DESCRIBE_CLUSTER, at_least=at_least)
         raise_for(response.error_code, response.error_message)
         nodes = tuple(
-            Node(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
-            for each in sorted(response.brokers, key=lambda each: each.broker_id)
+            Node(broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced)
+            for broker in sorted(response.brokers, key=lambda node: node.broker_id)
         )
         return ClusterDescription(
             cluster_id=response.cluster_id, controller_id=response.controller_id, nodes=nodes
@@ -73,22 +73,22 @@ async def api_versions(
     client: Client, nodes: tuple[Node, ...]
 ) -> dict[Node, tuple[ApiVersionRange, ...] | KafkaError]:
     """Returns for each node the versions of each API, sorted by API key, or the error of the node."""
-    found: dict[Node, tuple[ApiVersionRange, ...] | KafkaError] = {}
+    versions: dict[Node, tuple[ApiVersionRange, ...] | KafkaError] = {}
     for node in nodes:
         try:
             with looking_up():
                 connection = await client.connection_to(node)
         except KafkaError as error:
-            found[node] = error
+            versions[node] = error
             continue
         except ProtocolError as error:
-            found[node] = KafkaError(str(error))
+            versions[node] = KafkaError(str(error))
             continue
-        found[node] = tuple(
+        versions[node] = tuple(
             ApiVersionRange(key=key, min_version=least, max_version=most)
             for key, (least, most) in sorted(connection.versions.items())
         )
-    return found
+    return versions
 
 
 async def unregister_broker(client: Client, broker_id: int) -> None:

@@ -71,12 +71,12 @@ async def describe_configs(
     by_target: dict[int | Destination, list[ConfigResource]] = {}
     for resource in resources:
         by_target.setdefault(_target(resource), []).append(resource)
-    found: dict[ConfigResource, Settings] = {}
-    for target, wanted in by_target.items():
+    settings: dict[ConfigResource, Settings] = {}
+    for target, of_target in by_target.items():
         ask = partial(_describe, client, target=target, synonyms=synonyms)
-        for part in await ask_in_parts(wanted, RESOURCES_PER_REQUEST, ask):
-            found |= part
-    return found
+        for part in await ask_in_parts(of_target, RESOURCES_PER_REQUEST, ask):
+            settings |= part
+    return settings
 
 
 async def incremental_alter_configs(
@@ -89,25 +89,27 @@ async def incremental_alter_configs(
         by_target.setdefault(Destination.CONTROLLER if target is Destination.ANY else target, {})[
             resource
         ] = tuple(ops)
-    found: dict[ConfigResource, KafkaError | None] = {}
+    errors: dict[ConfigResource, KafkaError | None] = {}
     for target, part in by_target.items():
-        found |= await _alter(client, part, target, validate_only)
-    return found
+        errors |= await _alter(client, part, target, validate_only)
+    return errors
 
 
 async def list_config_resources(client: Client, types: Iterable[ConfigResourceType]) -> list[ConfigResource]:
     """Returns the resources of these types that have a configuration (KIP-1142)."""
     from kcli.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
-    wanted = tuple(types)
+    resource_types = tuple(types)
 
     async def attempt() -> list[ConfigResource]:
-        request = ListConfigResourcesRequest(resource_types=tuple(int(each) for each in wanted))
+        request = ListConfigResourcesRequest(
+            resource_types=tuple(int(resource_type) for resource_type in resource_types)
+        )
         response = await client.send(request, ApiKey.LIST_CONFIG_RESOURCES)
         raise_for(response.error_code)
         return [
-            ConfigResource(_enum(ConfigResourceType, each.resource_type), each.resource_name)
-            for each in response.config_resources
+            ConfigResource(_enum(ConfigResourceType, resource.resource_type), resource.resource_name)
+            for resource in response.config_resources
         ]
 
     return await client.call("listConfigResources", attempt)
@@ -120,16 +122,16 @@ def _target(resource: ConfigResource) -> int | Destination:
 
 
 async def _describe(
-    client: Client, wanted: Sequence[ConfigResource], *, target: int | Destination, synonyms: bool
+    client: Client, resources: Sequence[ConfigResource], *, target: int | Destination, synonyms: bool
 ) -> dict[ConfigResource, Settings]:
     from kcli.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
     request = DescribeConfigsRequest(
         resources=tuple(
             DescribeConfigsResource(
-                resource_type=int(each.type), resource_name=each.name, configuration_keys=None
+                resource_type=int(resource.type), resource_name=resource.name, configuration_keys=None
             )
-            for each in wanted
+            for resource in resources
         ),
         include_synonyms=synonyms,
     )
@@ -158,8 +160,8 @@ def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
         is_sensitive=entry.is_sensitive,
         is_read_only=entry.read_only,
         synonyms=tuple(
-            ConfigSynonym(name=each.name, value=each.value, source=_enum(ConfigSource, each.source))
-            for each in entry.synonyms
+            ConfigSynonym(name=synonym.name, value=synonym.value, source=_enum(ConfigSource, synonym.source))
+            for synonym in entry.synonyms
         ),
     )
 
@@ -188,13 +190,13 @@ async def _alter(
             validate_only=validate_only,
         )
         response = await client.send(request, ApiKey.INCREMENTAL_ALTER_CONFIGS, to=target)
-        found: dict[ConfigResource, KafkaError | None] = {}
-        for each in response.responses:
-            if each.error_code is ErrorCode.NOT_CONTROLLER:
-                raise_for(each.error_code, each.error_message)
-            resource = ConfigResource(_enum(ConfigResourceType, each.resource_type), each.resource_name)
-            found[resource] = error_of(each.error_code, each.error_message)
-        return found
+        errors: dict[ConfigResource, KafkaError | None] = {}
+        for result in response.responses:
+            if result.error_code is ErrorCode.NOT_CONTROLLER:
+                raise_for(result.error_code, result.error_message)
+            resource = ConfigResource(_enum(ConfigResourceType, result.resource_type), result.resource_name)
+            errors[resource] = error_of(result.error_code, result.error_message)
+        return errors
 
     return await client.call("incrementalAlterConfigs", attempt)
 

@@ -36,17 +36,17 @@ async def describe_features(client: Client) -> list[FeatureDescription]:
         request = ApiVersionsRequest(client_software_name="kcli", client_software_version=KAFKA_VERSION)
         response = await client.send(request, ApiKey.API_VERSIONS)
         raise_for(response.error_code)
-        finalized = {each.name: each.max_version_level for each in response.finalized_features}
+        finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
         epoch = response.finalized_features_epoch
         return [
             FeatureDescription(
-                name=each.name,
-                min_supported=each.min_version,
-                max_supported=each.max_version,
-                finalized=finalized.get(each.name, 0),
+                name=feature.name,
+                min_supported=feature.min_version,
+                max_supported=feature.max_version,
+                finalized=finalized.get(feature.name, 0),
                 epoch=epoch if epoch >= 0 else None,
             )
-            for each in sorted(response.supported_features, key=lambda each: each.name)
+            for feature in sorted(response.supported_features, key=lambda supported: supported.name)
         ]
 
     return await client.call("describeFeatures", attempt)
@@ -84,9 +84,9 @@ async def update_features(
             raise_for(response.error_code, response.error_message)
         whole = error_of(response.error_code, response.error_message)
         # From version 2 on, the answer has one error for all features (KIP-1022).
-        each = {
+        errors = {
             result.feature: error_of(result.error_code, result.error_message) for result in response.results
         }
-        return {name: whole or each.get(name) for name in levels}
+        return {name: whole or errors.get(name) for name in levels}
 
     return await client.call("updateFeatures", attempt)

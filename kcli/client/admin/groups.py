@@ -158,14 +158,14 @@ async def describe_groups(
     """
 
     async def ask(node: Node, groups: Sequence[str]) -> dict[str, GroupDescription | KafkaError]:
-        found = await _describe_consumer(client, groups, node)
-        others = [group for group, said in found.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
+        descriptions = await _describe_consumer(client, groups, node)
+        others = [group for group, said in descriptions.items() if isinstance(said, _NOT_OF_THE_NEW_PROTOCOL)]
         if others:
             for group, said in (await _describe_classic(client, others, node)).items():
                 # If both answers report an unknown group, the error of the first answer is kept, as in Kafka's client.
-                if not (_is_unknown(said) and _is_unknown(found[group])):
-                    found[group] = said
-        return found
+                if not (_is_unknown(said) and _is_unknown(descriptions[group])):
+                    descriptions[group] = said
+        return descriptions
 
     return await at_coordinators(client, "describeGroups", group_ids, ask)
 
@@ -204,9 +204,9 @@ async def list_group_offsets(
             require_stable=require_stable,
         )
         response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id)
-        found = response.groups[0] if response.groups else response
-        raise_for(found.error_code)
-        return _committed(found)
+        offsets = response.groups[0] if response.groups else response
+        raise_for(offsets.error_code)
+        return _committed(offsets)
 
     return await at_coordinator(client, "listConsumerGroupOffsets", group_id, ask)
 
@@ -226,8 +226,8 @@ async def list_all_offsets(
     async def ask(
         node: Node, groups: Sequence[str]
     ) -> dict[str, dict[TopicPartition, CommittedOffset | KafkaError | None] | KafkaError]:
-        asked = tuple(messages.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups)
-        request = messages.OffsetFetchRequest(groups=asked)
+        requested = tuple(messages.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups)
+        request = messages.OffsetFetchRequest(groups=requested)
         try:
             response = await client.send(request, ApiKey.OFFSET_FETCH, to=node.id, at_least=8)
         except UnsupportedVersionException:  # brokers before Kafka 3.0 support one group per request
@@ -238,21 +238,23 @@ async def list_all_offsets(
 
 
 def _committed(
-    found: OffsetFetchResponse | OffsetFetchResponseGroup,
+    response: OffsetFetchResponse | OffsetFetchResponseGroup,
 ) -> dict[TopicPartition, CommittedOffset | KafkaError | None]:
     return {
-        TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
+        TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
         or (
             None
-            if each.committed_offset < 0
+            if partition.committed_offset < 0
             else CommittedOffset(
-                offset=each.committed_offset,
-                leader_epoch=each.committed_leader_epoch if each.committed_leader_epoch >= 0 else None,
-                metadata=each.metadata or "",
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch
+                if partition.committed_leader_epoch >= 0
+                else None,
+                metadata=partition.metadata or "",
             )
         )
-        for topic in found.topics
-        for each in topic.partitions
+        for topic in response.topics
+        for partition in topic.partitions
     }
 
 
@@ -297,9 +299,9 @@ async def alter_group_offsets(
         )
         response = await client.send(request, ApiKey.OFFSET_COMMIT, to=node.id)
         return _partition_errors(
-            (TopicPartition(topic.name, each.partition_index), each.error_code)
+            (TopicPartition(topic.name, partition.partition_index), partition.error_code)
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         )
 
     return await at_coordinator(client, "alterConsumerGroupOffsets", group_id, ask)
@@ -329,9 +331,9 @@ async def delete_group_offsets(
         response = await client.send(request, ApiKey.OFFSET_DELETE, to=node.id)
         raise_for(response.error_code)
         return _partition_errors(
-            (TopicPartition(topic.name, each.partition_index), each.error_code)
+            (TopicPartition(topic.name, partition.partition_index), partition.error_code)
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         )
 
     return await at_coordinator(client, "deleteConsumerGroupOffsets", group_id, ask)
@@ -355,7 +357,7 @@ async def remove_members(
     """Removes members from a classic group. Returns the error of each member id, or None."""
     from kcli.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
-    wanted = tuple(
+    identities = tuple(
         MemberIdentity(
             member_id="" if member.instance_id else member.member_id,
             group_instance_id=member.instance_id,
@@ -365,7 +367,7 @@ async def remove_members(
     )
 
     async def ask(node: Node) -> dict[str, KafkaError | None]:
-        request = LeaveGroupRequest(group_id=group_id, members=wanted)
+        request = LeaveGroupRequest(group_id=group_id, members=identities)
         response = await client.send(request, ApiKey.LEAVE_GROUP, to=node.id, at_least=3)
         raise_for(response.error_code)
         return {member.member_id: error_of(member.error_code) for member in response.members}
@@ -376,12 +378,12 @@ async def remove_members(
 def _partition_errors(
     results: Iterable[tuple[TopicPartition, ErrorCode]],
 ) -> dict[TopicPartition, KafkaError | None]:
-    found: dict[TopicPartition, KafkaError | None] = {}
+    errors: dict[TopicPartition, KafkaError | None] = {}
     for partition, code in results:
         if code in _MOVED:
             raise_for(code)
-        found[partition] = error_of(code)
-    return found
+        errors[partition] = error_of(code)
+    return errors
 
 
 async def _describe_consumer(
@@ -479,15 +481,15 @@ async def _assigned(embedded: bytes) -> tuple[TopicPartition, ...]:
     """
     from kcli.protocol.records.consumer_protocol import assigned_topics
 
-    found: list[TopicPartition] = []
+    partitions: list[TopicPartition] = []
     try:
         for number, topic in enumerate(assigned_topics(embedded), 1):
-            found += [TopicPartition(topic.topic, partition) for partition in topic.partitions]
+            partitions += [TopicPartition(topic.topic, partition) for partition in topic.partitions]
             if number % TOPICS_PER_TURN == 0:
                 await asyncio.sleep(0)
     except CorruptRecordError:
         return ()
-    return tuple(found)
+    return tuple(partitions)
 
 
 def _is_unknown(said: object) -> bool:

@@ -61,21 +61,21 @@ async def lag_seconds(
     If the record has no timestamp, the value is None. If the request for a partition failed, the value is the error.
     The call does not wait for missing leaders, so a partition without a leader does not delay the other partitions.
     """
-    found: dict[TopicPartition, Lag] = {}
+    lags: dict[TopicPartition, Lag] = {}
     if not committed:
-        return found
+        return lags
     try:
         metadata = await client.metadata(sorted({topic for topic, _ in committed}))
     except (KafkaError, ProtocolError) as error:
         return dict.fromkeys(committed, _as_kafka_error(error))
-    by_leader = _places(metadata, committed, found)
+    by_leader = _places(metadata, committed, lags)
     answers = await asyncio.gather(
         *(_of_leader(client, leader, places) for leader, places in by_leader.items())
     )
     for answer in answers:
         for partition, timestamp in answer.items():
-            found[partition] = _age(timestamp, now_ms)
-    return {partition: found[partition] for partition in committed}
+            lags[partition] = _age(timestamp, now_ms)
+    return {partition: lags[partition] for partition in committed}
 
 
 Timestamp = int | KafkaError | None
@@ -93,7 +93,7 @@ def _age(timestamp: Timestamp, now_ms: int) -> Lag:
 
 
 def _places(
-    metadata: MetadataResponse, committed: Mapping[TopicPartition, int], found: dict[TopicPartition, Lag]
+    metadata: MetadataResponse, committed: Mapping[TopicPartition, int], lags: dict[TopicPartition, Lag]
 ) -> dict[int, list[RecordSearch]]:
     """Groups the searched offsets ("places") by the leader of the partition. A partition without a leader gets an error
     in `found`.
@@ -104,14 +104,14 @@ def _places(
         topic = topics.get(name)
         error = error_of(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code)
         entry = (
-            next((each for each in topic.partitions if each.partition_index == number), None)
+            next((partition for partition in topic.partitions if partition.partition_index == number), None)
             if topic
             else None
         )
         if error is not None or entry is None or topic is None:
-            found[TopicPartition(name, number)] = error or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            lags[TopicPartition(name, number)] = error or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif entry.leader_id < 0:
-            found[TopicPartition(name, number)] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
+            lags[TopicPartition(name, number)] = error_for(ErrorCode.LEADER_NOT_AVAILABLE)
         else:
             place = RecordSearch(TopicPartition(name, number), topic.topic_id, max(offset, 0))
             by_leader.setdefault(entry.leader_id, []).append(place)
@@ -122,21 +122,21 @@ async def _of_leader(
     client: Client, leader: int, places: list[RecordSearch]
 ) -> dict[TopicPartition, Timestamp]:
     """Returns the timestamp of the first record at or after each searched offset."""
-    found: dict[TopicPartition, Timestamp] = {}
+    timestamps: dict[TopicPartition, Timestamp] = {}
     left = places
     moved: set[TopicPartition] = set()
     while left:
         try:
             answers = await _fetched(client, leader, left)
         except (KafkaError, ProtocolError) as error:
-            return found | dict.fromkeys((place.partition for place in left), _as_kafka_error(error))
+            return timestamps | dict.fromkeys((place.partition for place in left), _as_kafka_error(error))
         again: list[RecordSearch] = []
         out_of_range: list[RecordSearch] = []
         for place in left:
             answer = answers.get(place.partition)
             if answer is not None and answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 if place.partition in moved:
-                    found[place.partition] = error_for(answer.error_code)
+                    timestamps[place.partition] = error_for(answer.error_code)
                 else:
                     out_of_range.append(place)
                 continue
@@ -144,10 +144,10 @@ async def _of_leader(
             if isinstance(step, RecordSearch):
                 again.append(step)
             else:
-                found[place.partition] = step
+                timestamps[place.partition] = step
         moved.update(place.partition for place in out_of_range)
-        left = again + await _into_range(client, out_of_range, found)
-    return found
+        left = again + await _into_range(client, out_of_range, timestamps)
+    return timestamps
 
 
 async def _fetched(
@@ -199,7 +199,7 @@ def _first_from(records: bytes, position: int, offset: int) -> Record | None:
 
 
 async def _into_range(
-    client: Client, places: list[RecordSearch], found: dict[TopicPartition, Timestamp]
+    client: Client, places: list[RecordSearch], timestamps: dict[TopicPartition, Timestamp]
 ) -> list[RecordSearch]:
     """Replaces offsets before the log start by the log start offset. For offsets beyond the log end, stores None in
     `found`.
@@ -211,9 +211,9 @@ async def _into_range(
     for place in places:
         start = starts[place.partition]
         if not isinstance(start, OffsetAt):
-            found[place.partition] = start
+            timestamps[place.partition] = start
         elif start.offset <= place.offset:
-            found[place.partition] = None
+            timestamps[place.partition] = None
         else:
             inside.append(replace(place, offset=start.offset))
     return inside

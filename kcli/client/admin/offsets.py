@@ -98,10 +98,10 @@ async def list_offsets(
         at_least = max(_FIRST_VERSION.get(wanted[partition], 0) for partition in part)
         response = await client.send(request, ApiKey.LIST_OFFSETS, to=leader, at_least=at_least)
         return {
-            TopicPartition(topic.name, each.partition_index): error_of(each.error_code)
-            or OffsetAt(offset=each.offset, timestamp=each.timestamp, leader_epoch=each.leader_epoch)
+            TopicPartition(topic.name, result.partition_index): error_of(result.error_code)
+            or OffsetAt(offset=result.offset, timestamp=result.timestamp, leader_epoch=result.leader_epoch)
             for topic in response.topics
-            for each in topic.partitions
+            for result in topic.partitions
         }
 
     return await _by_leader(
@@ -136,9 +136,10 @@ async def delete_records(
         )
         response = await client.send(request, ApiKey.DELETE_RECORDS, to=leader)
         return {
-            TopicPartition(topic.name, each.partition_index): error_of(each.error_code) or each.low_watermark
+            TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
+            or partition.low_watermark
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     return await _by_leader(client, "deleteRecords", list(before), ask, wait_for_topics=True)
@@ -151,16 +152,16 @@ async def describe_log_dirs(
     limits the replicas in the result. None means all partitions."""
     from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
-    wanted = None
+    topics = None
     if partitions is not None:
-        wanted = tuple(
+        topics = tuple(
             DescribableLogDirTopic(topic=topic, partitions=numbers)
             for topic, numbers in group_partitions(partitions).items()
         )
 
     async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
         async def attempt() -> tuple[LogDirDescription, ...]:
-            request = DescribeLogDirsRequest(topics=wanted)
+            request = DescribeLogDirsRequest(topics=topics)
             response = await client.send(request, ApiKey.DESCRIBE_LOG_DIRS, to=broker)
             raise_for(response.error_code)
             return tuple(
@@ -170,13 +171,13 @@ async def describe_log_dirs(
                     replicas=tuple(
                         ReplicaInfo(
                             topic=topic.name,
-                            partition=each.partition_index,
-                            size_bytes=each.partition_size,
-                            offset_lag=each.offset_lag,
-                            is_future=each.is_future_key,
+                            partition=partition.partition_index,
+                            size_bytes=partition.partition_size,
+                            offset_lag=partition.offset_lag,
+                            is_future=partition.is_future_key,
                         )
                         for topic in result.topics
-                        for each in topic.partitions
+                        for partition in topic.partitions
                     ),
                     total_bytes=result.total_bytes if result.total_bytes >= 0 else None,
                     usable_bytes=result.usable_bytes if result.usable_bytes >= 0 else None,
@@ -189,8 +190,8 @@ async def describe_log_dirs(
         except KafkaError as error:
             return error
 
-    asked = list(brokers)
-    return dict(zip(asked, await asyncio.gather(*map(of, asked)), strict=True))
+    broker_ids = list(brokers)
+    return dict(zip(broker_ids, await asyncio.gather(*map(of, broker_ids)), strict=True))
 
 
 def _by_leader_or_missing(
@@ -227,7 +228,7 @@ async def _by_leader(
     TimeoutException if it is not created, as in Kafka. The call also waits for a missing topic, unless
     `wait_for_topics` is False.
     """
-    found: dict[TopicPartition, R | KafkaError] = {}
+    results: dict[TopicPartition, R | KafkaError] = {}
     left = dict.fromkeys(partitions)
 
     tries = 0
@@ -243,22 +244,26 @@ async def _by_leader(
         tries += 1
         with looking_up():
             metadata = await client.metadata(sorted({topic for topic, _ in left}))
-        found.update(_of_topics(metadata, left, wait_for_topics=wait_for_topics))
+        results.update(_of_topics(metadata, left, wait_for_topics=wait_for_topics))
         leaders = _leaders(metadata)
-        found.update(
-            _not_there(client, metadata, [each for each in left if each not in {**found, **leaders}])
+        results.update(
+            _not_there(
+                client, metadata, [partition for partition in left if partition not in {**results, **leaders}]
+            )
         )
-        by_leader, missing = _by_leader_or_missing((each for each in left if each not in found), leaders)
-        asked = itertools.starmap(of_leader, by_leader.items())
-        for answer in await asyncio.gather(*asked):
+        by_leader, missing = _by_leader_or_missing(
+            (partition for partition in left if partition not in results), leaders
+        )
+        requests = itertools.starmap(of_leader, by_leader.items())
+        for answer in await asyncio.gather(*requests):
             for partition, result in answer.items():
                 if isinstance(result, KafkaError) and result.retriable:
                     missing[partition] = result
                 else:
-                    found[partition] = result
+                    results[partition] = result
         if not wait_for_leaders and tries == TRIES_WITHOUT_LEADER:
-            found.update(missing)
-        for partition in found:
+            results.update(missing)
+        for partition in results:
             left.pop(partition, None)
         if left:
             # An error from a leader counts as an attempt of the call. A missing leader does not.
@@ -271,8 +276,8 @@ async def _by_leader(
     try:
         await client.call(f"{name}(api=METADATA)", attempt)
     except KafkaError as error:
-        found.update(dict.fromkeys(left, error))
-    return found
+        results.update(dict.fromkeys(left, error))
+    return results
 
 
 def _of_topics(
@@ -303,9 +308,9 @@ def _not_there(
     """Returns the final errors of partitions that their topics do not have, if the client does not wait for them."""
     counts = {topic.name: len(topic.partitions) for topic in metadata.topics if not topic.error_code}
     errors = {
-        each: client.missing_partition(each, counts[each.topic])
-        for each in partitions
-        if each.topic in counts
+        partition: client.missing_partition(partition, counts[partition.topic])
+        for partition in partitions
+        if partition.topic in counts
     }
     return {partition: error for partition, error in errors.items() if not error.retriable}
 
@@ -326,7 +331,7 @@ def _without_metadata(partition: TopicPartition, error: KafkaError) -> KafkaErro
 def _leaders(metadata: MetadataResponse) -> dict[TopicPartition, int]:
     """Returns the leader of each existing partition, or NO_LEADER."""
     return {
-        TopicPartition(topic.name or "", each.partition_index): each.leader_id
+        TopicPartition(topic.name or "", partition.partition_index): partition.leader_id
         for topic in metadata.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }

@@ -75,16 +75,18 @@ async def describe_quorum(client: Client) -> QuorumDescription:
     async def attempt() -> QuorumDescription:
         response = await client.send(request, ApiKey.DESCRIBE_QUORUM)
         raise_for(response.error_code, response.error_message)
-        ((found,),) = (topic.partitions for topic in response.topics)
-        raise_for(found.error_code, found.error_message)
+        ((partition,),) = (topic.partitions for topic in response.topics)
+        raise_for(partition.error_code, partition.error_message)
         return QuorumDescription(
-            leader_id=found.leader_id,
-            leader_epoch=found.leader_epoch,
-            high_watermark=found.high_watermark,
-            voters=tuple(map(_replica, found.current_voters)),
-            observers=tuple(map(_replica, found.observers)),
+            leader_id=partition.leader_id,
+            leader_epoch=partition.leader_epoch,
+            high_watermark=partition.high_watermark,
+            voters=tuple(map(_replica, partition.current_voters)),
+            observers=tuple(map(_replica, partition.observers)),
             endpoints={
-                node.node_id: tuple(Endpoint(each.name, each.host, each.port) for each in node.listeners)
+                node.node_id: tuple(
+                    Endpoint(listener.name, listener.host, listener.port) for listener in node.listeners
+                )
                 for node in response.nodes
             },
         )
@@ -116,7 +118,9 @@ async def add_voter(
         timeout_ms=client.config.default_api_timeout_ms,
         voter_id=voter_id,
         voter_directory_id=directory_id,
-        listeners=tuple(Listener(name=each.listener, host=each.host, port=each.port) for each in endpoints),
+        listeners=tuple(
+            Listener(name=endpoint.listener, host=endpoint.host, port=endpoint.port) for endpoint in endpoints
+        ),
     )
 
     async def attempt() -> None:

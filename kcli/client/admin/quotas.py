@@ -124,13 +124,13 @@ async def alter_client_quotas(
 
     async def attempt() -> dict[EntityKey, KafkaError | None]:
         response = await client.send(request, ApiKey.ALTER_CLIENT_QUOTAS, to=Destination.CONTROLLER)
-        found: dict[EntityKey, KafkaError | None] = {}
+        errors: dict[EntityKey, KafkaError | None] = {}
         for entry in response.entries:
             if entry.error_code is ErrorCode.NOT_CONTROLLER:
                 raise_for(entry.error_code, entry.error_message)
             key = tuple(sorted((part.entity_type, part.entity_name) for part in entry.entity))
-            found[key] = error_of(entry.error_code, entry.error_message)
-        return found
+            errors[key] = error_of(entry.error_code, entry.error_message)
+        return errors
 
     return await client.call("alterClientQuotas", attempt)
 
@@ -176,24 +176,24 @@ async def alter_user_scram_credentials(
         ScramCredentialDeletion,
     )
 
-    asked = list(changes)
+    scram_changes = list(changes)
     request = AlterUserScramCredentialsRequest(
         deletions=tuple(
             ScramCredentialDeletion(name=change.user, mechanism=change.mechanism.number)
-            for change in asked
+            for change in scram_changes
             if isinstance(change, ScramDeletion)
         ),
-        upsertions=tuple(_salted(change) for change in asked if isinstance(change, ScramUpsertion)),
+        upsertions=tuple(_salted(change) for change in scram_changes if isinstance(change, ScramUpsertion)),
     )
 
     async def attempt() -> dict[str, KafkaError | None]:
         response = await client.send(request, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, to=Destination.CONTROLLER)
-        found: dict[str, KafkaError | None] = {}
+        errors: dict[str, KafkaError | None] = {}
         for result in response.results:
             if result.error_code is ErrorCode.NOT_CONTROLLER:
                 raise_for(result.error_code, result.error_message)
-            found[result.user] = error_of(result.error_code, result.error_message)
-        return found
+            errors[result.user] = error_of(result.error_code, result.error_message)
+        return errors
 
     return await client.call("alterUserScramCredentials", attempt)
 

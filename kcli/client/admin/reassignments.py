@@ -70,9 +70,11 @@ async def alter_reassignments(
         )
         raise_for(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, each.partition_index): error_of(each.error_code, each.error_message)
+            TopicPartition(topic.name, partition.partition_index): error_of(
+                partition.error_code, partition.error_message
+            )
             for topic in response.responses
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     return await client.call("alterPartitionReassignments", attempt)
@@ -83,13 +85,15 @@ async def alter_replica_log_dirs(
 ) -> dict[Replica, KafkaError | None]:
     """Moves replicas to other log directories of their brokers. Returns the error of each replica, or None."""
     brokers = sorted({replica.broker for replica in paths})
-    found = await asyncio.gather(
+    parts = await asyncio.gather(
         *(
-            _alter_on(client, broker, {each: path for each, path in paths.items() if each.broker == broker})
+            _alter_on(
+                client, broker, {replica: path for replica, path in paths.items() if replica.broker == broker}
+            )
             for broker in brokers
         )
     )
-    return {replica: error for part in found for replica, error in part.items()}
+    return {replica: error for part in parts for replica, error in part.items()}
 
 
 async def _alter_on(
@@ -116,9 +120,9 @@ async def _alter_on(
     async def attempt() -> dict[Replica, KafkaError | None]:
         response = await client.send(request, ApiKey.ALTER_REPLICA_LOG_DIRS, to=broker)
         return {
-            Replica(topic.topic_name, each.partition_index, broker): error_of(each.error_code)
+            Replica(topic.topic_name, partition.partition_index, broker): error_of(partition.error_code)
             for topic in response.results
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     answered = await client.call("alterReplicaLogDirs", attempt)

@@ -115,12 +115,12 @@ async def describe_delegation_tokens(
         DescribeDelegationTokenRequest,
     )
 
-    asked = None
+    owner_filters = None
     if owners is not None:
-        asked = tuple(
+        owner_filters = tuple(
             DescribeDelegationTokenOwner(principal_type=kind, principal_name=name) for kind, name in owners
         )
-    request = DescribeDelegationTokenRequest(owners=asked)
+    request = DescribeDelegationTokenRequest(owners=owner_filters)
 
     async def attempt() -> list[DelegationToken]:
         response = await client.send(request, ApiKey.DESCRIBE_DELEGATION_TOKEN)
@@ -130,7 +130,9 @@ async def describe_delegation_tokens(
                 token_id=token.token_id,
                 owner=f"{token.principal_type}:{token.principal_name}",
                 requester=f"{token.token_requester_principal_type}:{token.token_requester_principal_name}",
-                renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in token.renewers),
+                renewers=tuple(
+                    f"{renewer.principal_type}:{renewer.principal_name}" for renewer in token.renewers
+                ),
                 issue_timestamp_ms=token.issue_timestamp,
                 expiry_timestamp_ms=token.expiry_timestamp,
                 max_timestamp_ms=token.max_timestamp,

@@ -116,7 +116,7 @@ async def describe_topics(
     client: Client, names: Iterable[str], *, page_partitions: int = PARTITIONS_PER_RESPONSE
 ) -> dict[str, TopicDescription | KafkaError]:
     """Returns the description of each topic, or its error, in the order of `names`."""
-    wanted = list(dict.fromkeys(names))
+    distinct = list(dict.fromkeys(names))
 
     async def describe(part: Sequence[str]) -> dict[str, TopicDescription | KafkaError]:
         async def attempt() -> dict[str, TopicDescription | KafkaError]:
@@ -126,10 +126,12 @@ async def describe_topics(
 
         return await client.call("describeTopics", attempt)
 
-    found: dict[str, TopicDescription | KafkaError] = {}
-    for part in await ask_in_parts(wanted, TOPICS_PER_REQUEST, describe):
-        found |= part
-    return {name: found.get(name) or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in wanted}
+    descriptions: dict[str, TopicDescription | KafkaError] = {}
+    for part in await ask_in_parts(distinct, TOPICS_PER_REQUEST, describe):
+        descriptions |= part
+    return {
+        name: descriptions.get(name) or error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in distinct
+    }
 
 
 async def describe_topics_by_id(
@@ -138,11 +140,11 @@ async def describe_topics_by_id(
     """Returns the description of each topic, or its error, by topic id."""
     from kcli.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-    wanted = list(ids)
+    topic_ids = list(ids)
 
     async def attempt() -> dict[uuid.UUID, TopicDescription | KafkaError]:
         request = MetadataRequest(
-            topics=tuple(MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in wanted),
+            topics=tuple(MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids),
             allow_auto_topic_creation=False,
         )
         response = await client.send(request, ApiKey.METADATA)
@@ -167,7 +169,7 @@ async def create_topics(
         ErrorCode.INVALID_TOPIC_EXCEPTION, "The given topic name '' cannot be represented in a request."
     )
     refused: dict[str, KafkaError | None] = {topic.name: unnamed for topic in topics if not topic.name}
-    wanted = tuple(
+    creatable = tuple(
         messages.CreatableTopic(
             name=topic.name,
             num_partitions=-1 if topic.assignments else topic.partitions,
@@ -183,12 +185,12 @@ async def create_topics(
         for topic in topics
         if topic.name
     )
-    if not wanted:
+    if not creatable:
         return refused
 
     async def attempt() -> dict[str, KafkaError | None]:
         request = messages.CreateTopicsRequest(
-            topics=wanted, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
+            topics=creatable, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
         )
         response = await client.send(request, ApiKey.CREATE_TOPICS, to=Destination.CONTROLLER)
         return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.topics)
@@ -200,12 +202,12 @@ async def delete_topics(client: Client, names: Iterable[str]) -> dict[str, Kafka
     """Deletes topics. Returns the error of each topic, or None."""
     from kcli.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-    wanted = tuple(names)
+    topic_names = tuple(names)
 
     async def attempt() -> dict[str, KafkaError | None]:
         request = DeleteTopicsRequest(
-            topics=tuple(DeleteTopicState(name=name) for name in wanted),
-            topic_names=wanted,
+            topics=tuple(DeleteTopicState(name=name) for name in topic_names),
+            topic_names=topic_names,
             timeout_ms=client.config.request_timeout_ms,
         )
         response = await client.send(request, ApiKey.DELETE_TOPICS, to=Destination.CONTROLLER)
@@ -222,7 +224,7 @@ async def create_partitions(
     """Adds partitions to topics. Returns the error of each topic, or None."""
     from kcli.protocol.messages import create_partitions as messages
 
-    wanted = tuple(
+    new_counts = tuple(
         messages.CreatePartitionsTopic(
             name=topic.topic,
             count=topic.count,
@@ -237,7 +239,7 @@ async def create_partitions(
 
     async def attempt() -> dict[str, KafkaError | None]:
         request = messages.CreatePartitionsRequest(
-            topics=wanted, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
+            topics=new_counts, timeout_ms=client.config.request_timeout_ms, validate_only=validate_only
         )
         response = await client.send(request, ApiKey.CREATE_PARTITIONS, to=Destination.CONTROLLER)
         return _by_name((topic.name, topic.error_code, topic.error_message) for topic in response.results)
@@ -254,23 +256,25 @@ async def elect_leaders(
     """
     from kcli.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
-    wanted = None
+    topics = None
     if partitions is not None:
         by_topic = group_partitions(partitions)
-        wanted = tuple(
+        topics = tuple(
             TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()
         )
 
     async def attempt() -> dict[TopicPartition, KafkaError | None]:
         request = ElectLeadersRequest(
-            election_type=int(unclean), topic_partitions=wanted, timeout_ms=client.config.request_timeout_ms
+            election_type=int(unclean), topic_partitions=topics, timeout_ms=client.config.request_timeout_ms
         )
         response = await client.send(request, ApiKey.ELECT_LEADERS, to=Destination.CONTROLLER)
         raise_for(response.error_code)
         return {
-            TopicPartition(topic.topic, each.partition_id): error_of(each.error_code, each.error_message)
+            TopicPartition(topic.topic, result.partition_id): error_of(
+                result.error_code, result.error_message
+            )
             for topic in response.replica_election_results
-            for each in topic.partition_result
+            for result in topic.partition_result
         }
 
     return await client.call("electLeaders", attempt)
@@ -285,26 +289,28 @@ async def list_reassignments(
         ListPartitionReassignmentsTopics,
     )
 
-    wanted = None
+    topics = None
     if partitions is not None:
         by_topic = group_partitions(partitions)
-        wanted = tuple(
+        topics = tuple(
             ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
             for topic, numbers in by_topic.items()
         )
 
     async def attempt() -> dict[TopicPartition, Reassignment]:
         request = ListPartitionReassignmentsRequest(
-            topics=wanted, timeout_ms=client.config.request_timeout_ms
+            topics=topics, timeout_ms=client.config.request_timeout_ms
         )
         response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Destination.CONTROLLER)
         raise_for(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, each.partition_index): Reassignment(
-                replicas=each.replicas, adding=each.adding_replicas, removing=each.removing_replicas
+            TopicPartition(topic.name, partition.partition_index): Reassignment(
+                replicas=partition.replicas,
+                adding=partition.adding_replicas,
+                removing=partition.removing_replicas,
             )
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     return await client.call("listPartitionReassignments", attempt)
@@ -321,12 +327,12 @@ def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[in
 def _by_name(results: Iterable[tuple[str, ErrorCode, str | None]]) -> dict[str, KafkaError | None]:
     """Returns errors by topic. If a topic has the error NOT_CONTROLLER, raises this error, so that the whole call is
     tried again."""
-    found: dict[str, KafkaError | None] = {}
+    errors: dict[str, KafkaError | None] = {}
     for name, code, message in results:
         if code is ErrorCode.NOT_CONTROLLER:
             raise_for(code, message)
-        found[name] = error_of(code, message)
-    return found
+        errors[name] = error_of(code, message)
+    return errors
 
 
 async def _describe_in_pages(
@@ -335,32 +341,32 @@ async def _describe_in_pages(
     """Runs DescribeTopicPartitions page by page. The partitions of a topic may be on several pages."""
     from kcli.protocol.messages import describe_topic_partitions as messages
 
-    found: dict[str, TopicDescription | KafkaError] = {}
+    descriptions: dict[str, TopicDescription | KafkaError] = {}
     cursor = None
-    wanted = sorted(names)
+    remaining = sorted(names)
     while True:
         request = messages.DescribeTopicPartitionsRequest(
-            topics=tuple(messages.TopicRequest(name=name) for name in wanted),
+            topics=tuple(messages.TopicRequest(name=name) for name in remaining),
             response_partition_limit=page_partitions,
             cursor=cursor,
         )
         response = await client.send(request, ApiKey.DESCRIBE_TOPIC_PARTITIONS)
         for topic in response.topics:
             error = error_of(topic.error_code)
-            before = found.get(topic.name)
+            before = descriptions.get(topic.name)
             partitions = tuple(
-                _described(each, each.eligible_leader_replicas, each.last_known_elr)
-                for each in topic.partitions
+                _described(partition, partition.eligible_leader_replicas, partition.last_known_elr)
+                for partition in topic.partitions
             )
             if isinstance(before, TopicDescription):
                 partitions = (*before.partitions, *partitions)
-            found[topic.name] = error or _description(topic, partitions)
+            descriptions[topic.name] = error or _description(topic, partitions)
         if response.next_cursor is None:
-            return found
+            return descriptions
         cursor = messages.RequestCursor(
             topic_name=response.next_cursor.topic_name, partition_index=response.next_cursor.partition_index
         )
-        wanted = wanted[bisect_left(wanted, cursor.topic_name) :]
+        remaining = remaining[bisect_left(remaining, cursor.topic_name) :]
 
 
 async def _describe_by_metadata(
@@ -373,7 +379,7 @@ async def _describe_by_metadata(
 
 
 def _from_metadata(topic: MetadataResponseTopic) -> TopicDescription:
-    return _description(topic, tuple(_described(each, None, None) for each in topic.partitions))
+    return _description(topic, tuple(_described(partition, None, None) for partition in topic.partitions))
 
 
 def _description(topic: AnyTopic, partitions: tuple[PartitionDescription, ...]) -> TopicDescription:
@@ -381,19 +387,19 @@ def _description(topic: AnyTopic, partitions: tuple[PartitionDescription, ...]) 
         name=topic.name or "",
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=tuple(sorted(partitions, key=lambda each: each.partition)),
+        partitions=tuple(sorted(partitions, key=lambda partition: partition.partition)),
     )
 
 
 def _described(
-    each: AnyPartition, elr: tuple[int, ...] | None, last_known_elr: tuple[int, ...] | None
+    partition: AnyPartition, elr: tuple[int, ...] | None, last_known_elr: tuple[int, ...] | None
 ) -> PartitionDescription:
     return PartitionDescription(
-        partition=each.partition_index,
-        leader=each.leader_id if each.leader_id >= 0 else None,
-        leader_epoch=each.leader_epoch,
-        replicas=each.replica_nodes,
-        isr=each.isr_nodes,
+        partition=partition.partition_index,
+        leader=partition.leader_id if partition.leader_id >= 0 else None,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replica_nodes,
+        isr=partition.isr_nodes,
         elr=elr,
         last_known_elr=last_known_elr,
     )

@@ -98,12 +98,12 @@ async def list_transactions(
                 )
             return [
                 TransactionListing(
-                    transactional_id=each.transactional_id,
+                    transactional_id=transaction.transactional_id,
                     coordinator=node.id,
-                    producer_id=each.producer_id,
-                    state=each.transaction_state,
+                    producer_id=transaction.producer_id,
+                    state=transaction.transaction_state,
                 )
-                for each in response.transaction_states
+                for transaction in response.transaction_states
             ]
 
         return await client.call("listTransactions", attempt)
@@ -133,8 +133,8 @@ async def describe_transactions(
         except KafkaError as error:
             return error
 
-    wanted = list(dict.fromkeys(transactional_ids))
-    return dict(zip(wanted, await asyncio.gather(*map(of, wanted)), strict=True))
+    distinct = list(dict.fromkeys(transactional_ids))
+    return dict(zip(distinct, await asyncio.gather(*map(of, distinct)), strict=True))
 
 
 async def _describe(client: Client, name: str, node: int) -> TransactionDescription:
@@ -142,22 +142,26 @@ async def _describe(client: Client, name: str, node: int) -> TransactionDescript
 
     request = DescribeTransactionsRequest(transactional_ids=(name,))
     response = await client.send(request, ApiKey.DESCRIBE_TRANSACTIONS, to=node)
-    (found,) = response.transaction_states
-    if found.error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+    (transaction,) = response.transaction_states
+    if transaction.error_code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise TransactionalIdNotFoundException(
             f"DescribeTransactions request for transactionalId `{name}` failed because the ID could not be found"
         )
-    raise_for(found.error_code)
+    raise_for(transaction.error_code)
     return TransactionDescription(
         transactional_id=name,
         coordinator=node,
-        producer_id=found.producer_id,
-        producer_epoch=found.producer_epoch,
-        state=found.transaction_state,
-        timeout_ms=found.transaction_timeout_ms,
-        start_ms=found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        state=transaction.transaction_state,
+        timeout_ms=transaction.transaction_timeout_ms,
+        start_ms=transaction.transaction_start_time_ms
+        if transaction.transaction_start_time_ms >= 0
+        else None,
         partitions=tuple(
-            TopicPartition(topic.topic, partition) for topic in found.topics for partition in topic.partitions
+            TopicPartition(topic.topic, partition)
+            for topic in transaction.topics
+            for partition in topic.partitions
         ),
     )
 
@@ -167,23 +171,23 @@ async def describe_producers(
 ) -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
     """Returns the producers of each partition. The leader answers or, if `broker` is given, the replica on this
     broker."""
-    wanted = list(dict.fromkeys(partitions))
+    distinct = list(dict.fromkeys(partitions))
 
     async def look_up() -> dict[TopicPartition, int]:
         with looking_up():
-            return await client.leaders(wanted)
+            return await client.leaders(distinct)
 
-    if not wanted:
+    if not distinct:
         return {}
     if broker is None:
         leaders = await client.call("describeProducers(api=METADATA)", look_up)
     else:
-        leaders = dict.fromkeys(wanted, broker)
-    found: dict[TopicPartition, tuple[ProducerState, ...] | KafkaError] = {}
+        leaders = dict.fromkeys(distinct, broker)
+    producers: dict[TopicPartition, tuple[ProducerState, ...] | KafkaError] = {}
     for node in dict.fromkeys(leaders.values()):
-        led = [partition for partition in wanted if leaders[partition] == node]
-        found |= await _producers_at(client, node, led)
-    return found
+        led = [partition for partition in distinct if leaders[partition] == node]
+        producers |= await _producers_at(client, node, led)
+    return producers
 
 
 def _refused(topic: str, answer: PartitionResponse) -> KafkaError | None:
@@ -212,10 +216,10 @@ async def _producers_at(
     async def attempt() -> dict[TopicPartition, tuple[ProducerState, ...] | KafkaError]:
         response = await client.send(request, ApiKey.DESCRIBE_PRODUCERS, to=node)
         return {
-            TopicPartition(topic.name, each.partition_index): _refused(topic.name, each)
-            or tuple(map(_producer, each.active_producers))
+            TopicPartition(topic.name, partition.partition_index): _refused(topic.name, partition)
+            or tuple(map(_producer, partition.active_producers))
             for topic in response.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
     return await client.call("describeProducers(api=DESCRIBE_PRODUCERS)", attempt)
@@ -262,8 +266,8 @@ async def abort_transaction(
             leaders = await client.leaders([partition])
         response = await client.send(request, ApiKey.WRITE_TXN_MARKERS, to=leaders[partition])
         for marked in response.markers:
-            for each in marked.topics:
-                for result in each.partitions:
+            for topic in marked.topics:
+                for result in topic.partitions:
                     raise_for(result.error_code)
 
     await client.call("abortTransaction(api=METADATA)", attempt)

@@ -71,11 +71,11 @@ def names_of(certificate: Certificate) -> Iterator[str]:
     from cryptography import x509
 
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return
-    yield from found.get_values_for_type(x509.DNSName)
-    yield from map(str, found.get_values_for_type(x509.IPAddress))
+    yield from alternative_names.get_values_for_type(x509.DNSName)
+    yield from map(str, alternative_names.get_values_for_type(x509.IPAddress))
 
 
 def _matches(name: str, host: str) -> bool:

@@ -155,7 +155,7 @@ class ClusterWalk:
         response = await self._client.metadata([name])
         (topic,) = response.topics
         raise_for(topic.error_code)
-        for part in sorted(topic.partitions, key=lambda each: each.partition_index):
+        for part in sorted(topic.partitions, key=lambda candidate: candidate.partition_index):
             if part.leader_id >= 0:
                 return TopicPartition(name, part.partition_index)
         raise KafkaError("no partition of this topic has a leader")
@@ -181,14 +181,14 @@ class ClusterWalk:
             if record.value is not None
         ]
 
-    def _rights(self, bits: int, kind: str, name: str, wanted: Iterable[AclOperation]) -> Finding:
+    def _rights(self, bits: int, kind: str, name: str, operations: Iterable[AclOperation]) -> Finding:
         if bits == NOT_REPORTED:
             return ok(RIGHTS, name, "the broker does not report the rights of its clients")
-        missing = [each for each in wanted if not bits & (1 << each)]
+        missing = [operation for operation in operations if not bits & (1 << operation)]
         if not missing:
-            shown = " and ".join(each.name.capitalize() for each in wanted)
+            shown = " and ".join(operation.name.capitalize() for operation in operations)
             return ok(RIGHTS, name, f"{self._principal} may {shown} this {kind}")
-        shown = " or ".join(each.name for each in missing)
+        shown = " or ".join(operation.name for operation in missing)
         return warning(
             RIGHTS,
             name,

@@ -45,13 +45,13 @@ async def diagnose(
         return
     async with Client(replace(config, servers=tuple(healthy))) as client:
         cluster = ClusterWalk(client, principal)
-        async for found in cluster.brokers():
-            if isinstance(found, Finding):
-                yield found
-                if found.is_wrong:
+        async for item in cluster.brokers():
+            if isinstance(item, Finding):
+                yield item
+                if item.is_wrong:
                     return
             else:
-                async for finding in _advertised(servers, found, config.servers):
+                async for finding in _advertised(servers, item, config.servers):
                     yield finding
         for topic in wishes.topics:
             async for finding in cluster.topic(topic):

@@ -72,8 +72,8 @@ class TlsLook:
 def resolve(address: Address) -> tuple[str, ...]:
     """The different IP addresses of the host. Raises OSError if the host name is unknown."""
     with host_is_checked(address.host):
-        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+        entries = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def connects(ip: str, port: int, timeout_s: float = TIMEOUT_S) -> OSError | None:
@@ -128,7 +128,7 @@ def shakes_hands(address: Address, context: ssl.SSLContext, timeout_s: float = T
 def _kafka(link: socket.socket, *, is_tls: bool) -> Port:
     versions = _ask(link, ApiVersionsRequest(), ApiKey.API_VERSIONS, 0)
     assert isinstance(versions, ApiVersionsResponse)
-    if ApiKey.SASL_HANDSHAKE not in {each.api_key for each in versions.api_keys}:
+    if ApiKey.SASL_HANDSHAKE not in {api_key.api_key for api_key in versions.api_keys}:
         return Port(is_kafka=True, is_tls=is_tls)
     try:
         # No server has a mechanism without a name, so a listener with SASL answers with the list of its mechanisms.

@@ -50,7 +50,7 @@ class ServerWalk:
 
     async def _name(self, address: Address) -> AsyncIterator[Finding]:
         try:
-            found = await asyncio.to_thread(ports.resolve, address)
+            addresses = await asyncio.to_thread(ports.resolve, address)
         except OSError as error:
             yield wrong(
                 NAME,
@@ -59,7 +59,7 @@ class ServerWalk:
                 "check the spelling of the name, and the DNS server or hosts file of this machine",
             )
             return
-        yield ok(NAME, str(address), f"{address.host} is {', '.join(found)}")
+        yield ok(NAME, str(address), f"{address.host} is {', '.join(addresses)}")
 
     async def _port(self, address: Address) -> AsyncIterator[Finding]:
         addresses = await asyncio.to_thread(ports.resolve, address)
@@ -228,7 +228,7 @@ def _untrusted(address: Address, seen: TlsLook, error: ssl.SSLCertVerificationEr
 
 
 def _versions(address: Address, connection: Connection) -> Finding:
-    features = {each.name: each.max_version_level for each in connection.features.finalized_features}
+    features = {feature.name: feature.max_version_level for feature in connection.features.finalized_features}
     level = features.get("metadata.version")
     shown = "" if level is None else f", metadata.version level {level}"
     if ApiKey.METADATA not in connection.versions:

@@ -53,7 +53,8 @@ class RangeAssignor:
         assignment: Assignment = {member.member_id: [] for member in members}
         for topic, count in sorted(partitions.items()):
             subscribed = sorted(
-                (each for each in members if topic in each.topics), key=lambda each: each.order
+                (candidate for candidate in members if topic in candidate.topics),
+                key=lambda candidate: candidate.order,
             )
             start = 0
             for nth, member in enumerate(subscribed):
@@ -73,7 +74,7 @@ class RoundRobinAssignor:
 
     def assign(self, members: Sequence[SubscribedMember], partitions: Mapping[str, int]) -> Assignment:
         assignment: Assignment = {member.member_id: [] for member in members}
-        circle = sorted(members, key=lambda each: each.order)
+        circle = sorted(members, key=lambda member: member.order)
         subscribed = {topic for member in members for topic in member.topics}
         turn = 0
         for topic, count in sorted(partitions.items()):
@@ -97,23 +98,25 @@ class CooperativeStickyAssignor:
     is_cooperative = True
 
     def assign(self, members: Sequence[SubscribedMember], partitions: Mapping[str, int]) -> Assignment:
-        ordered = sorted(members, key=lambda each: each.order)
+        ordered = sorted(members, key=lambda member: member.order)
         owners = _owners(ordered, partitions)
         assignment: Assignment = {member.member_id: [] for member in ordered}
         for partition, owner in owners.items():
             assignment[owner].append(partition)
         for topic, count in sorted(partitions.items()):
-            subscribed = [each.member_id for each in ordered if topic in each.topics]
+            subscribed = [candidate.member_id for candidate in ordered if topic in candidate.topics]
             for partition in (TopicPartition(topic, number) for number in range(count)):
                 if subscribed and partition not in owners:
-                    least = min(subscribed, key=lambda each: len(assignment[each]))
+                    least = min(subscribed, key=lambda member_id: len(assignment[member_id]))
                     assignment[least].append(partition)
         _balance(ordered, assignment)
         # The leader withholds a partition that moves. Its owner gives it up, and a second rebalance assigns it.
         owned = {member.member_id: frozenset(member.owned) for member in ordered}
         claimed = frozenset().union(*owned.values())
         return {
-            member: sorted(each for each in assigned if each in owned[member] or each not in claimed)
+            member: sorted(
+                partition for partition in assigned if partition in owned[member] or partition not in claimed
+            )
             for member, assigned in assignment.items()
         }
 

@@ -120,9 +120,9 @@ def _subscribed(member: JoinedMember) -> SubscribedMember:
         member.group_instance_id,
         subscription.topics,
         tuple(
-            TopicPartition(each.topic, number)
-            for each in subscription.owned_partitions
-            for number in each.partitions
+            TopicPartition(topic.topic, number)
+            for topic in subscription.owned_partitions
+            for number in topic.partitions
         ),
         subscription.generation_id,
     )

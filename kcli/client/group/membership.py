@@ -229,8 +229,8 @@ class Membership:
             self._heard(now_ms)
             self._heartbeat_at_ms = now_ms + self._settings.heartbeat_interval_ms
             members = tuple(
-                JoinedMember(each.member_id, each.group_instance_id, each.metadata)
-                for each in response.members
+                JoinedMember(member.member_id, member.group_instance_id, member.metadata)
+                for member in response.members
             )
             # The coordinator of a static leader that returns may keep the assignments of the group (KIP-814).
             if self.is_leader and not response.skip_assignment:

@@ -79,22 +79,24 @@ def balanced(
 
     If `replication_factor` is None, each partition keeps its number of replicas. Raises ImpossibleError.
     """
-    placed = sorted(partitions, key=lambda each: (-each.size_bytes, each.partition))
+    placed = sorted(
+        partitions, key=lambda placed_partition: (-placed_partition.size_bytes, placed_partition.partition)
+    )
     board = _Board(brokers, placed)
-    for each in placed:
-        wanted = replication_factor or len(each.replicas)
-        if wanted > len(board.racks):
-            topic, number = each.partition
+    for placed_partition in placed:
+        factor = replication_factor or len(placed_partition.replicas)
+        if factor > len(board.racks):
+            topic, number = placed_partition.partition
             raise ImpossibleError(
-                f"{topic}-{number} would have {wanted} replicas, but the number of usable brokers is "
+                f"{topic}-{number} would have {factor} replicas, but the number of usable brokers is "
                 f"{len(board.racks)}. --replication-factor changes the number of replicas."
             )
-        _resize(board, each.partition, wanted)
+        _resize(board, placed_partition.partition, factor)
     _even_counts(board)
     while _even_bytes(board) and _even_counts(board):
         pass  # an exchange can make room on a rack, so that one more move is permitted
     _even_leaders(board)
-    before = {each.partition: each.replicas for each in placed}
+    before = {placed_partition.partition: placed_partition.replicas for placed_partition in placed}
     return {
         partition: tuple(replicas)
         for partition, replicas in sorted(board.replicas.items())
@@ -107,8 +109,10 @@ def applied(
 ) -> list[PlacedPartition]:
     """Returns the partitions after the changes."""
     return [
-        PlacedPartition(each.partition, changes.get(each.partition, each.replicas), each.size_bytes)
-        for each in partitions
+        PlacedPartition(
+            partition.partition, changes.get(partition.partition, partition.replicas), partition.size_bytes
+        )
+        for partition in partitions
     ]
 
 
@@ -117,11 +121,11 @@ def loads(brokers: Iterable[int], partitions: Iterable[PlacedPartition]) -> dict
     replicas: Counter[int] = Counter()
     leaders: Counter[int] = Counter()
     sizes: Counter[int] = Counter()
-    for each in partitions:
-        leaders[each.replicas[0]] += 1
-        for broker in each.replicas:
+    for partition in partitions:
+        leaders[partition.replicas[0]] += 1
+        for broker in partition.replicas:
             replicas[broker] += 1
-            sizes[broker] += each.size_bytes
+            sizes[broker] += partition.size_bytes
     return {
         broker: BrokerLoad(replicas[broker], leaders[broker], sizes[broker])
         for broker in sorted({*brokers, *replicas})
@@ -137,7 +141,7 @@ class _Board:
     def __init__(self, brokers: Iterable[BrokerPlace], partitions: Iterable[PlacedPartition]) -> None:
         # A broker without a rack has its id as its rack. The id is a number, and the names of real racks are texts.
         self.racks: dict[int, str | int] = {
-            each.id: each.id if each.rack is None else each.rack for each in brokers
+            node.id: node.id if node.rack is None else node.rack for node in brokers
         }
         self.rack_count = len(set(self.racks.values()))
         self.replicas: dict[TopicPartition, list[int]] = {}
@@ -145,11 +149,11 @@ class _Board:
         self.held: dict[int, set[TopicPartition]] = {broker: set() for broker in self.racks}
         self.sizes: dict[int, int] = dict.fromkeys(self.racks, 0)
         self.topics: Counter[tuple[int, str]] = Counter()
-        for each in partitions:
-            self.replicas[each.partition] = list(each.replicas)
-            self.size_of[each.partition] = each.size_bytes
-            for broker in each.replicas:
-                self._count(each.partition, broker, 1)
+        for partition in partitions:
+            self.replicas[partition.partition] = list(partition.replicas)
+            self.size_of[partition.partition] = partition.size_bytes
+            for broker in partition.replicas:
+                self._count(partition.partition, broker, 1)
 
     def replace(self, partition: TopicPartition, old: int, new: int) -> None:
         replicas = self.replicas[partition]
@@ -193,17 +197,17 @@ class _Board:
 # --- the number of replicas
 
 
-def _resize(board: _Board, partition: TopicPartition, wanted: int) -> None:
+def _resize(board: _Board, partition: TopicPartition, factor: int) -> None:
     """Gives a partition the wanted number of replicas, on brokers that may have replicas and on as many racks as
     possible."""
     replicas = board.replicas[partition]
-    while len(replicas) > wanted:
+    while len(replicas) > factor:
         board.remove(partition, _least_useful(board, replicas))
-    for broker in [each for each in replicas if each not in board.racks]:
+    for broker in [replica for replica in replicas if replica not in board.racks]:
         board.replace(partition, broker, _best_broker(board, replicas))
-    while len(replicas) < wanted:
+    while len(replicas) < factor:
         board.add(partition, _best_broker(board, replicas))
-    while len(board.used(replicas)) < min(wanted, board.rack_count):
+    while len(board.used(replicas)) < min(factor, board.rack_count):
         board.replace(partition, _least_useful(board, replicas), _best_broker(board, replicas))
 
 
@@ -251,7 +255,7 @@ def _until_even(pairs: Callable[[], Iterable[Pair]], change: Callable[[int, int]
             if pair in blocked:
                 continue
             if change(*pair):
-                blocked = {each for each in blocked if not {*each} & {*pair}}
+                blocked = {pair_of_brokers for pair_of_brokers in blocked if not {*pair_of_brokers} & {*pair}}
                 has_changed, all_tried = True, False
                 break
             blocked.add(pair)
@@ -334,22 +338,24 @@ def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:
     `least`. Returns False if no such exchange exists.
     """
     difference = board.sizes[source] - board.sizes[target]
-    back = sorted((board.size_of[each], each) for each in board.held[target] - board.held[source])
+    back = sorted(
+        (board.size_of[partition], partition) for partition in board.held[target] - board.held[source]
+    )
     best: tuple[float, TopicPartition, TopicPartition | None] | None = None
-    for given in sorted(board.held[source] - board.held[target]):
-        if not board.may_move(given, source, target):
+    for partition in sorted(board.held[source] - board.held[target]):
+        if not board.may_move(partition, source, target):
             continue
-        size = board.size_of[given]
+        size = board.size_of[partition]
         returned = _nearest(board, back, size - difference / 2, target, source)
         options: list[tuple[int, TopicPartition | None]] = [
-            (size - board.size_of[each], each) for each in returned
+            (size - board.size_of[candidate], candidate) for candidate in returned
         ]
         if len(board.held[source]) > len(board.held[target]):
             options.append((size, None))
         for transfer, other in options:
             misfit = abs(transfer - difference / 2)
             if least <= transfer <= difference - least and (best is None or misfit < best[0]):
-                best = misfit, given, other
+                best = misfit, partition, other
     if best is None:
         return False
     board.replace(best[1], source, target)
@@ -359,14 +365,17 @@ def _exchange(board: _Board, source: int, target: int, *, least: float) -> bool:
 
 
 def _nearest(
-    board: _Board, sizes: list[tuple[int, TopicPartition]], wanted: float, old: int, new: int
+    board: _Board, sizes: list[tuple[int, TopicPartition]], size: float, old: int, new: int
 ) -> list[TopicPartition]:
     """Returns the movable partitions whose sizes are nearest to `wanted`: one below and one above."""
-    middle = bisect_left(sizes, wanted, key=lambda each: each[0])
+    middle = bisect_left(sizes, size, key=lambda sized: sized[0])
     below = (sizes[index][1] for index in range(middle - 1, -1, -1))
     above = (sizes[index][1] for index in range(middle, len(sizes)))
-    found = (next((each for each in side if board.may_move(each, old, new)), None) for side in (below, above))
-    return [each for each in found if each is not None]
+    nearest = (
+        next((partition for partition in side if board.may_move(partition, old, new)), None)
+        for side in (below, above)
+    )
+    return [partition for partition in nearest if partition is not None]
 
 
 # --- leaders

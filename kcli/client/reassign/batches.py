@@ -26,7 +26,7 @@ def batches(changes: Mapping[TopicPartition, tuple[int, ...]], before: Assignmen
             reordered.append(partition)
             continue
         batch, received = next(
-            (each for each in copies if all(each[1][broker] < REPLICAS_PER_BROKER for broker in receivers)),
+            (copy for copy in copies if all(copy[1][broker] < REPLICAS_PER_BROKER for broker in receivers)),
             ({}, Counter()),
         )
         if not batch:

@@ -38,11 +38,11 @@ class ClusterState:
 
     @property
     def assignment(self) -> Assignment:
-        return {each.partition: each.replicas for each in self.partitions}
+        return {partition.partition: partition.replicas for partition in self.partitions}
 
     @property
     def sizes(self) -> dict[TopicPartition, int]:
-        return {each.partition: each.size_bytes for each in self.partitions}
+        return {partition.partition: partition.size_bytes for partition in self.partitions}
 
 
 async def read_cluster_state(client: AdminClient, matches: Callable[[str], bool]) -> ClusterState:
@@ -58,13 +58,13 @@ async def read_cluster_state(client: AdminClient, matches: Callable[[str], bool]
     for name, topic in described.items():
         if isinstance(topic, KafkaError):
             raise topic
-        for each in topic.partitions:
-            partition = TopicPartition(name, each.partition)
-            replicas = each.replicas
+        for description in topic.partitions:
+            partition = TopicPartition(name, description.partition)
+            replicas = description.replicas
             if partition in running:
                 replicas = tuple(r for r in replicas if r not in running[partition].removing)
             partitions.append(PlacedPartition(partition, replicas, sizes.get(partition, 0)))
-            leaders[partition] = each.leader
+            leaders[partition] = description.leader
     min_isr, throttled_topics = await _topic_settings(client, names)
     return ClusterState(
         brokers=tuple(BrokerPlace(node.id, node.rack) for node in nodes),
@@ -84,10 +84,10 @@ async def replica_sizes(client: AdminClient, brokers: Iterable[int]) -> dict[int
         if isinstance(directories, KafkaError):
             raise directories
         sizes[broker] = {
-            TopicPartition(each.topic, each.partition): each.size_bytes
+            TopicPartition(replica.topic, replica.partition): replica.size_bytes
             for directory in directories
-            for each in directory.replicas
-            if not each.is_future
+            for replica in directory.replicas
+            if not replica.is_future
         }
     return sizes
 
@@ -123,15 +123,15 @@ async def below_min_isr(
     A partition does not count if only replicas on leaving brokers are missing in its ISR, because the move of the
     partition repairs the ISR.
     """
-    found = []
+    partitions = []
     for name, topic in (await client.describe_topics(min_isr)).items():
         if not isinstance(topic, TopicDescription):
             continue  # the topic has been deleted
-        for each in topic.partitions:
-            is_short = len(each.isr) < min(min_isr[name], len(each.replicas))
-            if is_short and set(each.replicas) - set(each.isr) - leaving:
-                found.append(TopicPartition(name, each.partition))
-    return found
+        for partition in topic.partitions:
+            is_short = len(partition.isr) < min(min_isr[name], len(partition.replicas))
+            if is_short and set(partition.replicas) - set(partition.isr) - leaving:
+                partitions.append(TopicPartition(name, partition.partition))
+    return partitions
 
 
 async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[str, int], tuple[str, ...]]:
@@ -142,7 +142,7 @@ async def _topic_settings(client: AdminClient, names: list[str]) -> tuple[dict[s
     for resource, settings in (await client.describe_configs(resources)).items():
         if isinstance(settings, KafkaError):
             raise settings
-        values = {each.name: each for each in settings}
+        values = {setting.name: setting for setting in settings}
         if MIN_ISR not in values or values[MIN_ISR].value is None:
             raise ReassignError(f"The cluster does not report {MIN_ISR} of topic {resource.name}.")
         min_isr[resource.name] = parse_int(values[MIN_ISR].value or "0")

@@ -71,23 +71,23 @@ class Execution:
         self,
         client: AdminClient,
         reporter: Reporter,
-        found: ClusterState,
+        state: ClusterState,
         *,
         leaving: frozenset[int] = frozenset(),
         rate: int | None = None,
     ) -> None:
         self._client = client
         self._reporter = reporter
-        self._found = found
+        self._state = state
         self._leaving = leaving
         self._rate = rate
-        self._alive = {node.id for node in found.brokers}
-        self._throttled_topics = set(found.throttled_topics)
-        self._is_throttled = bool(found.throttled_brokers or found.throttled_topics)
+        self._alive = {node.id for node in state.brokers}
+        self._throttled_topics = set(state.throttled_topics)
+        self._is_throttled = bool(state.throttled_brokers or state.throttled_topics)
 
     async def run(self, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
         """Moves the partitions, and elects preferred leaders. Raises KafkaError or ReassignError."""
-        before = self._found.assignment
+        before = self._state.assignment
         parts = batches(changes, before)
         try:
             await self._wait_for_running(changes)
@@ -98,7 +98,7 @@ class Execution:
                 [
                     partition
                     for partition, replicas in before.items()
-                    if partition not in changes and self._found.leaders[partition] != replicas[0]
+                    if partition not in changes and self._state.leaders[partition] != replicas[0]
                 ]
             )
         except (asyncio.CancelledError, KafkaError, ReassignError):
@@ -110,23 +110,27 @@ class Execution:
     async def _wait_for_running(self, changes: Collection[TopicPartition]) -> None:
         """Waits for moves that an earlier run or another tool has started, except moves that the plan replaces."""
         running = {
-            partition: each for partition, each in self._found.running.items() if partition not in changes
+            partition: reassignment
+            for partition, reassignment in self._state.running.items()
+            if partition not in changes
         }
         if not running:
             return
         self._reporter.say(f"Waiting for moves in progress: {_names(running)}")
         await self._throttle(throttles.moves_of(running, {}, {}))
         targets = {
-            partition: tuple(broker for broker in each.replicas if broker not in each.removing)
-            for partition, each in running.items()
+            partition: tuple(
+                broker for broker in reassignment.replicas if broker not in reassignment.removing
+            )
+            for partition, reassignment in running.items()
         }
-        receivers = {partition: frozenset(each.adding) for partition, each in running.items()}
+        receivers = {partition: frozenset(reassignment.adding) for partition, reassignment in running.items()}
         await self._wait(targets, receivers, "Moves in progress")
 
     async def _wait_for_min_isr(self) -> None:
         """Waits until no partition of the cluster is below min.insync.replicas."""
         is_reported = False
-        while below := await below_min_isr(self._client, self._found.min_isr, self._leaving):
+        while below := await below_min_isr(self._client, self._state.min_isr, self._leaving):
             if not is_reported:
                 self._reporter.say(
                     f"Paused, because partitions are below min.insync.replicas: {_names(below)}"
@@ -135,8 +139,12 @@ class Execution:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _move(self, batch: Assignment, number: int, count: int) -> None:
-        before = self._found.assignment
-        earlier = {partition: each for partition, each in self._found.running.items() if partition in batch}
+        before = self._state.assignment
+        earlier = {
+            partition: reassignment
+            for partition, reassignment in self._state.running.items()
+            if partition in batch
+        }
         moves = throttles.moves_of(earlier, batch, before)
         copies = {partition: move for partition, move in moves.items() if move.destinations}
         if copies:
@@ -145,7 +153,7 @@ class Execution:
         receivers = {partition: moves[partition].destinations for partition in accepted}
         await self._wait(accepted, receivers, f"Batch {number} of {count}")
         await self._elect(accepted)
-        size = copied_bytes(accepted, before, self._found.sizes)
+        size = copied_bytes(accepted, before, self._state.sizes)
         self._reporter.batch_done(
             BatchRow(number, count, len(accepted), size),
             f"Batch {number} of {count}: {_count(accepted)}, {bytes_text(size)}",
@@ -180,7 +188,10 @@ class Execution:
         }
         if missing:
             self._reporter.warn(f"Deleted meanwhile: {_names(missing)}")
-        lines = [f"{_names([each])}: {refused[each].message}" for each in sorted(refused.keys() - missing)]
+        lines = [
+            f"{_names([partition])}: {refused[partition].message}"
+            for partition in sorted(refused.keys() - missing)
+        ]
         if lines:
             raise ReassignError("\n".join(["The controller refused moves:", *lines]))
         return {partition: replicas for partition, replicas in batch.items() if partition not in missing}
@@ -210,7 +221,7 @@ class Execution:
             for broker in brokers:
                 there = sizes.get(broker, {}).get(partition, 0)
                 copied += there
-                total += max(there, self._found.sizes.get(partition, 0))
+                total += max(there, self._state.sizes.get(partition, 0))
         return f"{shown}, {bytes_text(copied)} of {bytes_text(total)}"
 
     async def _elect(self, partitions: Collection[TopicPartition]) -> None:
@@ -226,7 +237,7 @@ class Execution:
 
     async def _report_running(self, changes: Collection[TopicPartition]) -> None:
         try:
-            running = await self._client.list_reassignments({*changes, *self._found.running})
+            running = await self._client.list_reassignments({*changes, *self._state.running})
         except KafkaError as error:
             self._reporter.warn(
                 f"Cannot tell which partitions still move: {self._reporter.error_text(error)}"

@@ -35,7 +35,7 @@ class BrokerRow:
 
 
 def even_changes(
-    found: ClusterState,
+    state: ClusterState,
     *,
     leaving: frozenset[int] = frozenset(),
     replication_factor: int | None = None,
@@ -47,31 +47,31 @@ def even_changes(
     Raises ReassignError if this is not possible.
     """
     stay = [
-        BrokerPlace(each.id, each.rack if rack_aware else None)
-        for each in found.brokers
-        if each.id not in leaving
+        BrokerPlace(broker.id, broker.rack if rack_aware else None)
+        for broker in state.brokers
+        if broker.id not in leaving
     ]
-    _check_brokers(found, leaving)
+    _check_brokers(state, leaving)
     try:
-        return balanced(stay, found.partitions, replication_factor=replication_factor)
+        return balanced(stay, state.partitions, replication_factor=replication_factor)
     except ImpossibleError as error:
         raise ReassignError(str(error)) from None
 
 
-def check_leaders(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+def check_leaders(state: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> None:
     """Raises ReassignError if a partition that changes has no leader."""
-    if offline := sorted(partition for partition in changes if found.leaders[partition] is None):
+    if offline := sorted(partition for partition in changes if state.leaders[partition] is None):
         names = listed([f"{topic}-{number}" for topic, number in offline])
         raise ReassignError(
             f"Without a leader, records cannot be copied: {names}. Start a broker that has these records."
         )
 
 
-def broker_rows(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> list[BrokerRow]:
+def broker_rows(state: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> list[BrokerRow]:
     """Returns the load of each broker before and after the changes."""
-    ids = [each.id for each in found.brokers]
-    old, new = loads(ids, found.partitions), loads(ids, applied(found.partitions, changes))
-    racks = {each.id: each.rack for each in found.brokers}
+    ids = [node.id for node in state.brokers]
+    old, new = loads(ids, state.partitions), loads(ids, applied(state.partitions, changes))
+    racks = {node.id: node.rack for node in state.brokers}
     empty = BrokerLoad(0, 0, 0)
     rows = []
     for broker in sorted({*old, *new}):
@@ -81,13 +81,13 @@ def broker_rows(found: ClusterState, changes: Mapping[TopicPartition, tuple[int,
     return rows
 
 
-def changes_text(found: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+def changes_text(state: ClusterState, changes: Mapping[TopicPartition, tuple[int, ...]]) -> str:
     """Returns the amount of work as text: replicas, bytes and batches."""
-    before = found.assignment
+    before = state.assignment
     copied = [partition for partition in changes if set(changes[partition]) - set(before[partition])]
     parts = []
     if copied:
-        size = bytes_text(copied_bytes(changes, before, found.sizes))
+        size = bytes_text(copied_bytes(changes, before, state.sizes))
         parts.append(
             f"{_plural(copied_replicas(changes, before), 'replica')} ({size}) of {_plural(len(copied), 'partition')}"
         )
@@ -97,10 +97,10 @@ def changes_text(found: ClusterState, changes: Mapping[TopicPartition, tuple[int
     return f"{' and '.join(parts)} in {_plural(count, 'batch', 'batches')}."
 
 
-def _check_brokers(found: ClusterState, leaving: frozenset[int]) -> None:
+def _check_brokers(state: ClusterState, leaving: frozenset[int]) -> None:
     """Raises ReassignError if a broker must get or keep replicas but does not run, or does not exist."""
-    used = {broker for each in found.partitions for broker in each.replicas}
-    running = {each.id for each in found.brokers}
+    used = {broker for partition in state.partitions for broker in partition.replicas}
+    running = {node.id for node in state.brokers}
     for broker in sorted(leaving - used - running):
         raise ReassignError(f"Broker {broker} does not run and has no replicas")
     for broker in sorted(used - running - leaving):

@@ -37,8 +37,10 @@ def moves_of(
     the sources of its move are the brokers that send its records now.
     """
     moves = {
-        partition: Move(frozenset(each.replicas) - frozenset(each.adding), frozenset(each.adding))
-        for partition, each in running.items()
+        partition: Move(
+            frozenset(reassignment.replicas) - frozenset(reassignment.adding), frozenset(reassignment.adding)
+        )
+        for partition, reassignment in running.items()
     }
     for partition, replicas in proposed.items():
         sources = moves[partition].sources if partition in moves else frozenset(current.get(partition, ()))
@@ -90,14 +92,16 @@ async def throttles_of(
     KafkaError."""
     resources = [_broker(broker) for broker in brokers]
     resources += [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
-    found: dict[ConfigResource, list[str]] = {}
+    throttles: dict[ConfigResource, list[str]] = {}
     for resource, settings in (await client.describe_configs(resources)).items() if resources else ():
         if isinstance(settings, KafkaError):
             raise settings
-        names = [each.name for each in settings if each.name in _THROTTLES and each.source in _DYNAMIC]
+        names = [
+            setting.name for setting in settings if setting.name in _THROTTLES and setting.source in _DYNAMIC
+        ]
         if names:
-            found[resource] = names
-    return found
+            throttles[resource] = names
+    return throttles
 
 
 async def clear_brokers(client: AdminClient, brokers: Iterable[int]) -> None:

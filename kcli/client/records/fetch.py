@@ -113,7 +113,8 @@ def aborted_transactions(
     if isolation_level != READ_COMMITTED:
         return None
     return tuple(
-        AbortedTransaction(each.producer_id, each.first_offset) for each in answer.aborted_transactions or ()
+        AbortedTransaction(transaction.producer_id, transaction.first_offset)
+        for transaction in answer.aborted_transactions or ()
     )
 
 

@@ -64,21 +64,22 @@ class Records:
     ) -> dict[TopicPartition, Leader | KafkaError]:
         """Returns the leader of each partition, or the error of the partition or of its topic."""
         partitions = list(partitions)
-        unknown = [each for each in partitions if each not in self._leaders]
+        unknown = [partition for partition in partitions if partition not in self._leaders]
         errors: dict[TopicPartition, KafkaError] = {}
         if unknown:
             topics = {
-                topic.name: topic for topic in await self._describe(sorted({each.topic for each in unknown}))
+                topic.name: topic
+                for topic in await self._describe(sorted({partition.topic for partition in unknown}))
             }
-            for each in unknown:
-                topic = topics[each.topic]
+            for partition in unknown:
+                topic = topics[partition.topic]
                 try:
-                    entry = self._client.partition_of(topic, each)
+                    entry = self._client.partition_of(topic, partition)
                 except KafkaError as error:
-                    errors[each] = error
+                    errors[partition] = error
                 else:
-                    self._leaders[each] = Leader(entry.leader_id, entry.leader_epoch, topic.topic_id)
-        return {each: errors.get(each) or self._leaders[each] for each in partitions}
+                    self._leaders[partition] = Leader(entry.leader_id, entry.leader_epoch, topic.topic_id)
+        return {partition: errors.get(partition) or self._leaders[partition] for partition in partitions}
 
     async def fetch(
         self, offsets: Mapping[TopicPartition, int], limits: FetchLimits
@@ -90,8 +91,8 @@ class Records:
             node_id: int, leaders: dict[TopicPartition, Leader]
         ) -> dict[TopicPartition, PartitionData]:
             positions = [
-                (each, FetchPosition(leader.topic_id, offsets[each], leader.epoch))
-                for each, leader in leaders.items()
+                (partition, FetchPosition(leader.topic_id, offsets[partition], leader.epoch))
+                for partition, leader in leaders.items()
             ]
             request = fetch_request(without_session(positions), limits)
             response = await self._client.send(request, ApiKey.FETCH, to=node_id)
@@ -119,9 +120,9 @@ class Records:
         async def at_leader(
             node_id: int, leaders: dict[TopicPartition, Leader]
         ) -> dict[TopicPartition, PartitionProduceResponse]:
-            topic_ids = {each.topic: leader.topic_id for each, leader in leaders.items()}
+            topic_ids = {partition.topic: leader.topic_id for partition, leader in leaders.items()}
             request = produce_request(
-                {each: batches[each] for each in leaders},
+                {partition: batches[partition] for partition in leaders},
                 topic_ids,
                 timeout_ms=timeout_ms,
                 acks=acks,
@@ -160,8 +161,8 @@ class Records:
     async def _start(self, partition: TopicPartition) -> int:
         from kcli.client.admin.offsets import list_offsets
 
-        found = await list_offsets(self._client, {partition: EARLIEST}, wait_for_leaders=False)
-        return value_of(found[partition]).offset
+        offsets = await list_offsets(self._client, {partition: EARLIEST}, wait_for_leaders=False)
+        return value_of(offsets[partition]).offset
 
     async def _at_leaders(
         self,
@@ -171,11 +172,11 @@ class Records:
         """Calls `at_leader` for the partitions of each leader, for all leaders at the same time."""
         results: dict[TopicPartition, T | KafkaError] = {}
         by_node: dict[int, dict[TopicPartition, Leader]] = {}
-        for each, leader in (await self.leaders(partitions)).items():
+        for partition, leader in (await self.leaders(partitions)).items():
             if isinstance(leader, KafkaError):
-                results[each] = leader
+                results[partition] = leader
             else:
-                by_node.setdefault(leader.node_id, {})[each] = leader
+                by_node.setdefault(leader.node_id, {})[partition] = leader
 
         async def attempt(node_id: int, leaders: dict[TopicPartition, Leader]) -> None:
             try:
@@ -184,9 +185,9 @@ class Records:
                 results.update(dict.fromkeys(leaders, error))
 
         await asyncio.gather(*(attempt(node_id, leaders) for node_id, leaders in by_node.items()))
-        for each, result in results.items():
+        for partition, result in results.items():
             if getattr(result, "error_code", None) not in _STAYS:
-                self._leaders.pop(each, None)
+                self._leaders.pop(partition, None)
         return results
 
     async def _metadata(self, topics: list[str]) -> Iterable[MetadataResponseTopic]:

@@ -30,7 +30,7 @@ def changes_of(
     Control batches and batches of `aborted` transactions have no changes. `aborted` is None if the reader also reads
     transactions that are open or aborted. Raises CorruptRecordError or a KafkaError for invalid batches.
     """
-    ahead = sorted(aborted or (), key=lambda each: each.first_offset, reverse=True)
+    ahead = sorted(aborted or (), key=lambda transaction: transaction.first_offset, reverse=True)
     aborting: set[int] = set()
     for at, header in iter_batches(batches):
         if not crc_is_valid(batches, at, header):

@@ -89,7 +89,7 @@ class TableReader:
                 done, _ = await asyncio.wait(
                     self._fetches.values(), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
                 )
-                for node_id in [each for each, task in self._fetches.items() if task in done]:
+                for node_id in [fetch_id for fetch_id, task in self._fetches.items() if task in done]:
                     del self._fetched[node_id]
                     await self._apply(self._fetches.pop(node_id).result())
         except BaseException as error:

@@ -48,7 +48,9 @@ def brokers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     for node in snapshot.nodes:
         if node.is_fenced:
             held = sum(
-                node.id in each.replicas for topic in snapshot.topics.values() for each in topic.partitions
+                node.id in partition.replicas
+                for topic in snapshot.topics.values()
+                for partition in topic.partitions
             )
             yield CheckupFinding(
                 Severity.WARNING,
@@ -74,13 +76,13 @@ def controllers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             Severity.CRITICAL, "controllers", "quorum", "No controller is active, so nothing can be changed"
         )
         return
-    leader = next((each for each in quorum.voters if each.id == quorum.leader_id), None)
+    leader = next((voter for voter in quorum.voters if voter.id == quorum.leader_id), None)
     now_ms = (leader.last_caught_up_ms if leader else None) or snapshot.time_ms
     behind = [
-        each
-        for each in quorum.voters
-        if each.id != quorum.leader_id
-        and (each.last_caught_up_ms is None or now_ms - each.last_caught_up_ms > VOTER_BEHIND_MS)
+        voter
+        for voter in quorum.voters
+        if voter.id != quorum.leader_id
+        and (voter.last_caught_up_ms is None or now_ms - voter.last_caught_up_ms > VOTER_BEHIND_MS)
     ]
     count = len(quorum.voters)
     alive = count - len(behind)
@@ -92,8 +94,8 @@ def controllers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             f"{counted(len(behind), 'voter does', 'voters do')} not follow the metadata log. {alive} of {count} are "
             f"left, and {count // 2 + 1} are needed",
             listed(
-                f"voter {each.id}: {quorum.high_watermark - each.log_end_offset} records behind"
-                for each in behind
+                f"voter {voter.id}: {quorum.high_watermark - voter.log_end_offset} records behind"
+                for voter in behind
             ),
             "kcli metadata-quorum describe --replication",
         )
@@ -104,7 +106,7 @@ def controllers(snapshot: Snapshot) -> Iterator[CheckupFinding]:
             "size of the quorum",
             f"The quorum has {counted(count, 'voter')}, so it survives {counted((count - 1) // 2, 'failure')}. Three "
             "or five voters are usual",
-            listed(f"voter {each.id}" for each in quorum.voters),
+            listed(f"voter {voter.id}" for voter in quorum.voters),
             "kcli metadata-quorum add-controller",
         )
 
@@ -135,9 +137,9 @@ def differing_configs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds configs in the files of brokers whose values differ between brokers."""
     values: dict[str, dict[int, str | None]] = {}
     for broker, entries in snapshot.broker_configs.items():
-        for each in entries:
-            if not each.is_sensitive and not _is_of_one_broker(each.name):
-                values.setdefault(each.name, {})[broker] = each.value
+        for entry in entries:
+            if not entry.is_sensitive and not _is_of_one_broker(entry.name):
+                values.setdefault(entry.name, {})[broker] = entry.value
     differing = [
         f"{name}: {_shown(of)}"
         for name, of in sorted(values.items())
@@ -158,19 +160,22 @@ def differing_configs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 def features(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds features that the brokers support but that were not raised after an upgrade."""
     low = [
-        each
-        for each in snapshot.features
-        if each.name in _RAISED_TOGETHER and each.finalized < each.max_supported
+        feature
+        for feature in snapshot.features
+        if feature.name in _RAISED_TOGETHER and feature.finalized < feature.max_supported
     ]
     if low:
-        wanted = " ".join(f"--feature {each.name}={each.max_supported}" for each in low)
+        options = " ".join(f"--feature {feature.name}={feature.max_supported}" for feature in low)
         yield CheckupFinding(
             Severity.ADVICE,
             "features",
             "cluster",
             f"{counted(len(low), 'feature was', 'features were')} not raised after an upgrade",
-            listed(f"{each.name}: level {each.finalized}, supported {each.max_supported}" for each in low),
-            f"kcli features upgrade {wanted}",
+            listed(
+                f"{feature.name}: level {feature.finalized}, supported {feature.max_supported}"
+                for feature in low
+            ),
+            f"kcli features upgrade {options}",
         )
 
 
@@ -202,9 +207,9 @@ def _is_of_one_broker(name: str) -> bool:
 def _is_set(snapshot: Snapshot, name: str) -> bool:
     """Whether the config has a value other than Kafka's default on at least one broker."""
     return any(
-        each.name == name and each.source is not ConfigSource.DEFAULT_CONFIG
+        entry.name == name and entry.source is not ConfigSource.DEFAULT_CONFIG
         for entries in snapshot.broker_configs.values()
-        for each in entries
+        for entry in entries
     )
 
 

@@ -45,24 +45,24 @@ def rebalancing_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 f"group {history.group_id}",
                 f"The group rebalances all the time: {text}. Check whether members exceed max.poll.interval.ms, "
                 "or start and end again and again",
-                listed(f"{each.state}, {counted(each.members, 'member')}" for each in history.looks),
+                listed(f"{look.state}, {counted(look.members, 'member')}" for look in history.looks),
                 f"kcli consumer-groups --describe --members --verbose {quoted_option('group', history.group_id)}",
             )
 
 
 def stopped_groups(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds groups without members whose oldest unread record is older than a minute."""
-    for each in snapshot.stopped:
-        age = _duration(each.older_than_s)
-        lags = sorted(each.unread.items(), key=lambda item: (-item[1], item[0]))
+    for group in snapshot.stopped:
+        age = _duration(group.older_than_s)
+        lags = sorted(group.unread.items(), key=lambda item: (-item[1], item[0]))
         yield CheckupFinding(
             Severity.WARNING,
             "stopped-group",
-            f"group {each.group_id}",
+            f"group {group.group_id}",
             f"The group has no members, and unread records wait for more than {age}. If its consumers are not "
             "needed any more, delete the group",
             listed(f"{partition}: up to {counted(lag, 'unread record')}" for partition, lag in lags),
-            f"kcli consumer-groups --describe {quoted_option('group', each.group_id)}",
+            f"kcli consumer-groups --describe {quoted_option('group', group.group_id)}",
         )
 
 
@@ -70,12 +70,12 @@ def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds transactions that no coordinator will end. A consumer with read_committed cannot read beyond such a
     transaction.
     """
-    for each in snapshot.hanging:
-        producer, (topic, number) = each.producer, each.partition
+    for transaction in snapshot.hanging:
+        producer, (topic, number) = transaction.producer, transaction.partition
         yield CheckupFinding(
             Severity.CRITICAL,
             "hanging-transaction",
-            str(each.partition),
+            str(transaction.partition),
             "No coordinator will end this transaction, so consumers with read_committed stop before it",
             (
                 f"producer id {producer.producer_id}, first offset {producer.start_offset}",
@@ -88,19 +88,19 @@ def hanging_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 def long_transactions(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds transactions that have been open longer than their time-out."""
-    for each in snapshot.long_transactions:
+    for transaction in snapshot.long_transactions:
         yield CheckupFinding(
             Severity.WARNING,
             "long-transaction",
-            each.transactional_id,
+            transaction.transactional_id,
             "The transaction has been open for longer than its time-out, so its coordinator cannot end it",
             (
-                f"state {each.state}, time-out {each.timeout_ms / 1000:g} s",
-                f"began {_ago(snapshot, each.start_ms or snapshot.time_ms)}",
-                *listed(each.partitions),
+                f"state {transaction.state}, time-out {transaction.timeout_ms / 1000:g} s",
+                f"began {_ago(snapshot, transaction.start_ms or snapshot.time_ms)}",
+                *listed(transaction.partitions),
             ),
             "kcli transactions forceTerminateTransaction "
-            + quoted_option("transactionalId", each.transactional_id),
+            + quoted_option("transactionalId", transaction.transactional_id),
         )
 
 
@@ -110,42 +110,42 @@ def unused_topics(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     No API returns the age of a topic. So an empty topic is not reported, because it may be new.
     """
     limit_ms = snapshot.time_ms - UNUSED_DAYS * DAY_MS
-    found = []
+    lines = []
     for name, last_ms in sorted(snapshot.last_record_ms.items()):
         topic = snapshot.topics.get(name)
         if topic is None or topic.is_internal or name in snapshot.read_topics or not 0 <= last_ms <= limit_ms:
             continue
-        found.append(f"{name}: last record {_ago(snapshot, last_ms)}")
-    if found:
-        first = found[0].partition(":")[0]
+        lines.append(f"{name}: last record {_ago(snapshot, last_ms)}")
+    if lines:
+        first = lines[0].partition(":")[0]
         yield CheckupFinding(
             Severity.ADVICE,
             "unused-topics",
             "cluster",
-            f"{counted(len(found), 'topic has', 'topics have')} only records that are older than {UNUSED_DAYS} days by "
+            f"{counted(len(lines), 'topic has', 'topics have')} only records that are older than {UNUSED_DAYS} days by "
             "their timestamps, and no group with committed offsets. A consumer without a group would not be seen",
-            listed(found),
+            listed(lines),
             f"kcli topics --delete {quoted_option('topic', topic_pattern(first))} --dry-run",
         )
 
 
 def old_clients(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds clients with software that is no longer maintained."""
-    found: Counter[tuple[str, str]] = Counter()
-    for each in snapshot.metrics.clients:
-        oldest = _OLD_BELOW.get(each.name)
-        version = tuple(map(parse_long, re.findall(rf"[0-9]{{1,{DIGITS_MAX}}}", each.version)[:3]))
+    versions: Counter[tuple[str, str]] = Counter()
+    for client in snapshot.metrics.clients:
+        oldest = _OLD_BELOW.get(client.name)
+        version = tuple(map(parse_long, re.findall(rf"[0-9]{{1,{DIGITS_MAX}}}", client.version)[:3]))
         if oldest is not None and version and version < oldest:
-            found[each.name, each.version[:VERSION_SHOWN_MAX]] += each.connections
-    if found:
+            versions[client.name, client.version[:VERSION_SHOWN_MAX]] += client.connections
+    if versions:
         yield CheckupFinding(
             Severity.ADVICE,
             "old-clients",
             "cluster",
-            f"{counted(len(found), 'version', 'versions')} of clients in use are no longer maintained",
+            f"{counted(len(versions), 'version', 'versions')} of clients in use are no longer maintained",
             listed(
                 f"{name} {version}: {counted(count, 'connection')}"
-                for (name, version), count in sorted(found.items())
+                for (name, version), count in sorted(versions.items())
             ),
             "kcli jmx --object-name 'kafka.server:type=socket-server-metrics,*'",
         )
@@ -155,9 +155,9 @@ def _rebalances(history: GroupHistory) -> str:
     looks = history.looks
     if len(looks) < LOOKS_MIN:
         return ""
-    if all(each.state in REBALANCING for each in looks):
+    if all(look.state in REBALANCING for look in looks):
         return f"it was in a rebalance in {len(looks)} of {len(looks)} looks"
-    epochs = [each.epoch for each in looks if each.epoch is not None]
+    epochs = [look.epoch for look in looks if look.epoch is not None]
     if len(epochs) > LOOKS_MIN and all(before < after for before, after in itertools.pairwise(epochs)):
         return f"its epoch went from {epochs[0]} to {epochs[-1]} in {len(looks)} looks"
     return ""

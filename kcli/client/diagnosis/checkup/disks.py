@@ -44,14 +44,14 @@ class Growth:
 def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds log directories that a broker cannot use."""
     for broker, directories in snapshot.log_dirs.items():
-        for each in directories:
-            if each.error is not None:
+        for directory in directories:
+            if directory.error is not None:
                 yield CheckupFinding(
                     Severity.CRITICAL,
                     "offline-directory",
                     f"broker {broker}",
-                    f"The log directory {each.path} is offline. Repair its disk, and start the broker again",
-                    (each.error.message,),
+                    f"The log directory {directory.path} is offline. Repair its disk, and start the broker again",
+                    (directory.error.message,),
                     f"kcli log-dirs --describe --broker-list {broker}",
                 )
 
@@ -59,12 +59,12 @@ def offline_dirs(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds disks that are nearly full, or that will be full soon if they continue to grow as in the last day."""
     for broker, directories in snapshot.log_dirs.items():
-        for each in directories:
-            if each.usable_bytes is None or not each.total_bytes:
+        for directory in directories:
+            if directory.usable_bytes is None or not directory.total_bytes:
                 continue
-            growth = _growth(snapshot, each)
-            days = days_until_full(each.usable_bytes, growth)
-            used = 1 - each.usable_bytes / each.total_bytes
+            growth = _growth(snapshot, directory)
+            days = days_until_full(directory.usable_bytes, growth)
+            used = 1 - directory.usable_bytes / directory.total_bytes
             if used < FULL_SHARE and (days is None or days > WARNING_DAYS):
                 continue
             a_day = sum(part.bytes_a_day for part in growth)
@@ -74,11 +74,11 @@ def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
                 Severity.CRITICAL if is_critical else Severity.WARNING,
                 "disk-full",
                 f"broker {broker}",
-                f"The disk of {each.path} is {used:.0%} full and, with the growth of the last 24 hours, {when}",
+                f"The disk of {directory.path} is {used:.0%} full and, with the growth of the last 24 hours, {when}",
                 (
-                    f"free: {_size(each.usable_bytes)} of {_size(each.total_bytes)}",
+                    f"free: {_size(directory.usable_bytes)} of {_size(directory.total_bytes)}",
                     f"growth: {_size(a_day)} a day, by the timestamps of records",
-                    f"measured: {counted(len(growth), 'partition')} of {len(each.replicas)}",
+                    f"measured: {counted(len(growth), 'partition')} of {len(directory.replicas)}",
                 ),
                 "kcli reassign-partitions --balance --dry-run",
             )
@@ -86,15 +86,18 @@ def filling_disks(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 def days_until_full(free_bytes: float, growth: list[Growth]) -> float | None:
     """The days until the partitions have grown by `free_bytes`. None if retention ends the growth earlier."""
-    rate = sum(each.bytes_a_day for each in growth)
+    rate = sum(replica.bytes_a_day for replica in growth)
     passed, left = 0.0, free_bytes
-    for each in sorted((each for each in growth if each.days is not None), key=lambda each: each.days or 0.0):
-        assert each.days is not None
-        grown = rate * (each.days - passed)
+    for replica in sorted(
+        (replica for replica in growth if replica.days is not None),
+        key=lambda replica: replica.days or 0.0,
+    ):
+        assert replica.days is not None
+        grown = rate * (replica.days - passed)
         if grown >= left and rate > 0:
             break
         left -= grown
-        passed, rate = each.days, rate - each.bytes_a_day
+        passed, rate = replica.days, rate - replica.bytes_a_day
     return passed + left / rate if rate > 1.0 else None
 
 
@@ -103,22 +106,22 @@ def small_segments(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     sizes: dict[TopicPartition, int] = {}
     for directories in snapshot.log_dirs.values():
         for directory in directories:
-            for each in directory.replicas:
-                sizes[TopicPartition(each.topic, each.partition)] = each.size_bytes
-    found = [
+            for replica in directory.replicas:
+                sizes[TopicPartition(replica.topic, replica.partition)] = replica.size_bytes
+    small = [
         (key, count, sizes[key] // count)
         for key, count in sorted(snapshot.metrics.segments.items())
         if count > SEGMENTS_MAX and key in sizes and sizes[key] // count < SMALL_SEGMENT_BYTES
     ]
-    if found:
+    if small:
         yield CheckupFinding(
             Severity.WARNING,
             "small-segments",
             "cluster",
-            f"{counted(len(found), 'partition has', 'partitions have')} more than {SEGMENTS_MAX} segments with a mean "
+            f"{counted(len(small), 'partition has', 'partitions have')} more than {SEGMENTS_MAX} segments with a mean "
             f"below {_size(SMALL_SEGMENT_BYTES)}. They cost open files and time at a start",
-            listed(f"{key}: {count} segments of {_size(mean)}" for key, count, mean in found),
-            _larger_segments(snapshot, [key.topic for key, *_ in found]),
+            listed(f"{key}: {count} segments of {_size(mean)}" for key, count, mean in small),
+            _larger_segments(snapshot, [key.topic for key, *_ in small]),
         )
 
 
@@ -137,7 +140,7 @@ def _larger_segments(snapshot: Snapshot, topics: list[str]) -> str:
 
 
 def _growth(snapshot: Snapshot, directory: LogDirDescription) -> list[Growth]:
-    found = []
+    rates = []
     for replica in directory.replicas:
         key = TopicPartition(replica.topic, replica.partition)
         history = snapshot.history.get(key)
@@ -145,11 +148,11 @@ def _growth(snapshot: Snapshot, directory: LogDirDescription) -> list[Growth]:
             continue
         count, of_a_day = history.end - history.start, history.end - max(history.day_ago, history.start)
         if count <= 0 or of_a_day <= 0:
-            found.append(Growth(0.0, None))
+            rates.append(Growth(0.0, None))
             continue
         a_day = replica.size_bytes / count * of_a_day
-        found.append(Growth(a_day, _days_left(snapshot, key, replica.size_bytes, a_day)))
-    return found
+        rates.append(Growth(a_day, _days_left(snapshot, key, replica.size_bytes, a_day)))
+    return rates
 
 
 def _days_left(snapshot: Snapshot, key: TopicPartition, size_bytes: int, a_day: float) -> float | None:

@@ -44,10 +44,12 @@ class CheckupFinding:
 
 def listed(items: Iterable[object], shown_max: int = EVIDENCE_MAX) -> tuple[str, ...]:
     """The first items as texts. If there are more items, the last text is the number of the other items."""
-    texts = [str(each) for each in items]
+    texts = [str(item) for item in items]
     more = len(texts) - shown_max
     return (*texts[:shown_max], f"and {more} more") if more > 0 else tuple(texts)
 
 
 def worst_first(findings: Iterable[CheckupFinding]) -> Sequence[CheckupFinding]:
-    return sorted(findings, key=lambda each: (ORDER.index(each.severity), each.check, each.subject))
+    return sorted(
+        findings, key=lambda finding: (ORDER.index(finding.severity), finding.check, finding.subject)
+    )

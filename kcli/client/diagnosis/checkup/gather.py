@@ -67,9 +67,9 @@ async def gather(
         requests.part(parts.QUORUM, requests.quorum(), (None, None, 0)),
         requests.part(parts.GROUPS, requests.groups(looks), ()),
     )
-    commits = await requests.part(parts.GROUPS, requests.commits(each.group_id for each in groups), {})
+    commits = await requests.part(parts.GROUPS, requests.commits(group.group_id for group in groups), {})
     entries = await requests.part(parts.TOPIC_CONFIGS, requests.topic_configs(topics), {})
-    configs = {name: {each.name: each.value for each in found} for name, found in entries.items()}
+    configs = {name: {entry.name: entry.value for entry in settings} for name, settings in entries.items()}
     now_ms = _now_ms()
     return Snapshot(
         time_ms=now_ms,
@@ -79,7 +79,7 @@ async def gather(
         topics=topics,
         reassigning=await requests.part(parts.REASSIGNMENTS, requests.reassigning(), frozenset()),
         topic_configs=configs,
-        topic_overrides={name: _overrides(found) for name, found in entries.items()},
+        topic_overrides={name: _overrides(settings) for name, settings in entries.items()},
         broker_configs=await requests.part(parts.BROKER_CONFIGS, requests.broker_configs(), {}),
         log_dirs=await requests.part(parts.LOG_DIRS, requests.log_dirs(), {}),
         quorum=quorum[0],
@@ -114,9 +114,9 @@ class _Requests:
     first_commits: Commits = field(default_factory=dict)
     """The offsets of groups without members at the first sample."""
 
-    async def part(self, name: str, asked: Awaitable[T], nothing: T) -> T:
+    async def part(self, name: str, answer: Awaitable[T], nothing: T) -> T:
         try:
-            return await asked
+            return await answer
         except ClusterAuthorizationException as error:
             # Kafka's own text may be a dump of the request.
             self.missing.setdefault(name, error.default_message)
@@ -130,9 +130,13 @@ class _Requests:
         return tuple(node for node in self.cluster.nodes if not node.is_fenced)
 
     async def topics(self) -> Mapping[str, TopicDescription]:
-        names = [each.name for each in await self.admin.list_topics()]
-        found = await self.admin.describe_topics(names) if names else {}
-        return {name: each for name, each in found.items() if isinstance(each, TopicDescription)}
+        names = [topic.name for topic in await self.admin.list_topics()]
+        descriptions = await self.admin.describe_topics(names) if names else {}
+        return {
+            name: description
+            for name, description in descriptions.items()
+            if isinstance(description, TopicDescription)
+        }
 
     async def reassigning(self) -> frozenset[TopicPartition]:
         return frozenset(await self.admin.list_reassignments())
@@ -142,25 +146,29 @@ class _Requests:
     ) -> Mapping[str, tuple[ConfigEntry, ...]]:
         names, configs = sorted(topics), {}
         for at in range(0, len(names), TOPICS_AT_ONCE):
-            wanted = [
+            resources = [
                 ConfigResource(ConfigResourceType.TOPIC, name) for name in names[at : at + TOPICS_AT_ONCE]
             ]
-            for resource, entries in (await self.admin.describe_configs(wanted)).items():
+            for resource, entries in (await self.admin.describe_configs(resources)).items():
                 if not isinstance(entries, KafkaError):
                     configs[resource.name] = entries
         return configs
 
     async def broker_configs(self) -> Mapping[int, tuple[ConfigEntry, ...]]:
-        wanted = [ConfigResource(ConfigResourceType.BROKER, str(node.id)) for node in self.alive]
-        found = await self.admin.describe_configs(wanted)
-        return {parse_int(key.name): each for key, each in found.items() if not isinstance(each, KafkaError)}
+        resources = [ConfigResource(ConfigResourceType.BROKER, str(node.id)) for node in self.alive]
+        configs = await self.admin.describe_configs(resources)
+        return {
+            parse_int(key.name): entries
+            for key, entries in configs.items()
+            if not isinstance(entries, KafkaError)
+        }
 
     async def log_dirs(self) -> Mapping[int, tuple[LogDirDescription, ...]]:
-        found = await self.admin.describe_log_dirs([node.id for node in self.alive])
-        refused = [each for each in found.values() if isinstance(each, KafkaError)]
-        if refused and len(refused) == len(found):
+        answers = await self.admin.describe_log_dirs([node.id for node in self.alive])
+        refused = [answer for answer in answers.values() if isinstance(answer, KafkaError)]
+        if refused and len(refused) == len(answers):
             raise refused[0]
-        return {broker: each for broker, each in found.items() if not isinstance(each, KafkaError)}
+        return {broker: dirs for broker, dirs in answers.items() if not isinstance(dirs, KafkaError)}
 
     async def quorum(self) -> tuple[QuorumDescription | None, int | None, int]:
         """The quorum, how far the clock of its leader is ahead of this machine in ms, and the largest error of this
@@ -168,7 +176,7 @@ class _Requests:
         before = _now_ms()
         quorum = await self.admin.describe_quorum()
         after = _now_ms()
-        leader = next((each for each in quorum.voters if each.id == quorum.leader_id), None)
+        leader = next((voter for voter in quorum.voters if voter.id == quorum.leader_id), None)
         if leader is None or leader.last_fetch_ms is None:
             return quorum, None, 0
         return quorum, leader.last_fetch_ms - (before + after) // 2, (after - before) // 2 + 1
@@ -178,38 +186,38 @@ class _Requests:
 
     async def groups(self, looks: Looks) -> tuple[GroupHistory, ...]:
         """Takes several samples of all groups."""
-        found: dict[str, list[GroupLook]] = {}
+        samples: dict[str, list[GroupLook]] = {}
         for nth in range(looks.count):
             if nth:
                 await asyncio.sleep(looks.pause_s)
             looks_now = await self._look()
             for look in looks_now:
-                found.setdefault(look.group_id, []).append(look)
+                samples.setdefault(look.group_id, []).append(look)
             if not nth:
                 self.first_commits = await self.commits(
-                    each.group_id for each in looks_now if not each.members
+                    look.group_id for look in looks_now if not look.members
                 )
-        return tuple(GroupHistory(tuple(each)) for _, each in sorted(found.items()))
+        return tuple(GroupHistory(tuple(history)) for _, history in sorted(samples.items()))
 
     async def _look(self) -> list[GroupLook]:
-        listed = [each.group_id for each in await self.admin.list_groups()][:GROUPS_MAX]
+        listed = [group.group_id for group in await self.admin.list_groups()][:GROUPS_MAX]
         described = await self.admin.describe_groups(listed) if listed else {}
         return [
-            GroupLook(each.group_id, each.state, each.epoch, len(each.members))
-            for each in described.values()
-            if isinstance(each, GroupDescription)
+            GroupLook(group.group_id, group.state, group.epoch, len(group.members))
+            for group in described.values()
+            if isinstance(group, GroupDescription)
         ]
 
     async def commits(self, groups: Iterable[str]) -> Commits:
         """The committed offsets of groups."""
-        found = await self.admin.list_all_offsets(list(groups))
+        offsets_by_group = await self.admin.list_all_offsets(list(groups))
         return {
             group: {
-                partition: each.offset
-                for partition, each in offsets.items()
-                if isinstance(each, CommittedOffset)
+                partition: committed.offset
+                for partition, committed in offsets.items()
+                if isinstance(committed, CommittedOffset)
             }
-            for group, offsets in found.items()
+            for group, offsets in offsets_by_group.items()
             if not isinstance(offsets, KafkaError)
         }
 
@@ -217,33 +225,36 @@ class _Requests:
         self, groups: Iterable[GroupHistory], commits: Commits, now_ms: int
     ) -> tuple[StoppedGroup, ...]:
         """The groups that had no members in any sample, and whose records have waited for a while."""
-        empty = [each.group_id for each in groups if not any(look.members for look in each.looks)]
+        empty = [group.group_id for group in groups if not any(look.members for look in group.looks)]
         return await stopped_groups(
-            self.admin, self.first_commits, {each: commits[each] for each in empty if each in commits}, now_ms
+            self.admin,
+            self.first_commits,
+            {group: commits[group] for group in empty if group in commits},
+            now_ms,
         )
 
     async def last_records(self, topics: Mapping[str, TopicDescription]) -> Mapping[str, int]:
         """The time of the newest record of each topic (KIP-734), or -1 for a topic without records."""
-        wanted = {
-            TopicPartition(name, each.partition): int(OffsetSpec.MAX_TIMESTAMP)
+        specs = {
+            TopicPartition(name, partition.partition): int(OffsetSpec.MAX_TIMESTAMP)
             for name, topic in topics.items()
             if not topic.is_internal
-            for each in topic.partitions
-            if each.leader is not None
+            for partition in topic.partitions
+            if partition.leader is not None
         }
-        found = await self.admin.list_offsets(wanted, wait_for_leaders=False) if wanted else {}
+        offsets = await self.admin.list_offsets(specs, wait_for_leaders=False) if specs else {}
         last: dict[str, int] = {}
-        for partition, at in found.items():
+        for partition, at in offsets.items():
             if isinstance(at, OffsetAt):
                 last[partition.topic] = max(last.get(partition.topic, -1), at.timestamp)
-        unknown = {partition.topic for partition, at in found.items() if isinstance(at, KafkaError)}
+        unknown = {partition.topic for partition, at in offsets.items() if isinstance(at, KafkaError)}
         return {topic: time_ms for topic, time_ms in last.items() if topic not in unknown}
 
     async def certificates(self) -> Mapping[str, datetime]:
         security = self.admin.config.security
         if security is None or security.tls is None:
             return {}
-        found = {}
+        expiries = {}
         for node in self.alive:
             address = Address(node.host, node.port)
             try:
@@ -251,20 +262,20 @@ class _Requests:
             except OSError as error:
                 raise _NotKnown(f"{address}: {error}") from error
             if look.certificate is not None:
-                found[str(address)] = look.certificate.not_valid_after_utc
-        return found
+                expiries[str(address)] = look.certificate.not_valid_after_utc
+        return expiries
 
     async def metrics(self, source: MetricsSource | None) -> Metrics:
         if source is None:
             raise _NotKnown("no metrics endpoint was named or is reachable")
-        found = await source(self.alive)
-        if len(found.without) == len(self.alive):
-            raise _NotKnown(f"broker {self.alive[0].id}: {found.without[self.alive[0].id]}")
-        return found
+        metrics = await source(self.alive)
+        if len(metrics.without) == len(self.alive):
+            raise _NotKnown(f"broker {self.alive[0].id}: {metrics.without[self.alive[0].id]}")
+        return metrics
 
 
 def _overrides(entries: Iterable[ConfigEntry]) -> frozenset[str]:
-    return frozenset(each.name for each in entries if each.source is ConfigSource.DYNAMIC_TOPIC_CONFIG)
+    return frozenset(entry.name for entry in entries if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG)
 
 
 def _now_ms() -> int:

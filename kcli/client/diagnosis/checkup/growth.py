@@ -29,40 +29,40 @@ async def partition_histories(
     """Returns the offsets of partitions now, a day ago, and at the beginning of their retention time. Raises
     KafkaError."""
     partitions = [
-        TopicPartition(name, each.partition)
+        TopicPartition(name, partition.partition)
         for name, topic in topics.items()
-        for each in topic.partitions
-        if each.leader is not None
+        for partition in topic.partitions
+        if partition.leader is not None
     ][:PARTITIONS_MAX]
     if not partitions:
         return {}
     retention = {
-        each: now_ms - parse_long(configs.get(each.topic, {}).get("retention.ms") or "-1")
-        for each in partitions
-        if parse_long(configs.get(each.topic, {}).get("retention.ms") or "-1") >= 0
+        partition: now_ms - parse_long(configs.get(partition.topic, {}).get("retention.ms") or "-1")
+        for partition in partitions
+        if parse_long(configs.get(partition.topic, {}).get("retention.ms") or "-1") >= 0
     }
     starts = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
     ends = await _offsets(admin, dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
     a_day = await _offsets(admin, dict.fromkeys(partitions, now_ms - DAY_MS))
-    before = await _offsets(admin, {each: max(0, at) for each, at in retention.items()})
+    before = await _offsets(admin, {partition: max(0, at) for partition, at in retention.items()})
     return {
-        each: PartitionHistory(
-            starts[each],
-            ends[each],
-            _or_end(a_day.get(each, -1), ends[each]),
-            _or_end(before[each], ends[each]) if each in before else None,
+        partition: PartitionHistory(
+            starts[partition],
+            ends[partition],
+            _or_end(a_day.get(partition, -1), ends[partition]),
+            _or_end(before[partition], ends[partition]) if partition in before else None,
         )
-        for each in partitions
-        if each in starts and each in ends
+        for partition in partitions
+        if partition in starts and partition in ends
     }
 
 
-async def _offsets(admin: AdminClient, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    found = await admin.list_offsets(wanted, wait_for_leaders=False) if wanted else {}
-    errors = [each for each in found.values() if isinstance(each, KafkaError)]
-    if errors and len(errors) == len(found):
+async def _offsets(admin: AdminClient, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    offsets = await admin.list_offsets(timestamps, wait_for_leaders=False) if timestamps else {}
+    errors = [offset for offset in offsets.values() if isinstance(offset, KafkaError)]
+    if errors and len(errors) == len(offsets):
         raise errors[0]
-    return {partition: at.offset for partition, at in found.items() if isinstance(at, OffsetAt)}
+    return {partition: at.offset for partition, at in offsets.items() if isinstance(at, OffsetAt)}
 
 
 def _or_end(offset: int, end: int) -> int:

@@ -32,14 +32,16 @@ async def long_transactions(admin: AdminClient, now_ms: int) -> tuple[Transactio
     """Returns the transactions that are open for longer than their time-out. Raises KafkaError."""
     listed = await admin.list_transactions(states=OPEN_STATES)
     described = (
-        await admin.describe_transactions([each.transactional_id for each in listed]) if listed else {}
+        await admin.describe_transactions([transaction.transactional_id for transaction in listed])
+        if listed
+        else {}
     )
     return tuple(
-        each
-        for each in described.values()
-        if isinstance(each, TransactionDescription)
-        and each.start_ms is not None
-        and now_ms - each.start_ms > each.timeout_ms + GRACE_MS
+        description
+        for description in described.values()
+        if isinstance(description, TransactionDescription)
+        and description.start_ms is not None
+        and now_ms - description.start_ms > description.timeout_ms + GRACE_MS
     )
 
 
@@ -48,29 +50,35 @@ async def hanging_transactions(
 ) -> tuple[HangingTransaction, ...]:
     """Returns the old open transactions that no coordinator has. Raises KafkaError."""
     blocked = await _blocked(admin, topics)
-    found = await admin.describe_producers(blocked) if blocked else {}
+    answers = await admin.describe_producers(blocked) if blocked else {}
     candidates = [
-        HangingTransaction(partition, each)
-        for partition, producers in found.items()
+        HangingTransaction(partition, producer)
+        for partition, producers in answers.items()
         if not isinstance(producers, KafkaError)
-        for each in producers
-        if each.start_offset is not None and now_ms - each.last_timestamp_ms > HANGING_MS
+        for producer in producers
+        if producer.start_offset is not None and now_ms - producer.last_timestamp_ms > HANGING_MS
     ]
-    return tuple([each for each in candidates if not await _is_known(admin, each.partition, each.producer)])
+    return tuple(
+        [
+            candidate
+            for candidate in candidates
+            if not await _is_known(admin, candidate.partition, candidate.producer)
+        ]
+    )
 
 
 async def _blocked(admin: AdminClient, topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
     """The partitions whose last stable offset is before their high watermark."""
-    wanted = {
-        TopicPartition(name, each.partition): int(OffsetSpec.LATEST)
+    specs = {
+        TopicPartition(name, partition.partition): int(OffsetSpec.LATEST)
         for name, topic in topics.items()
-        for each in topic.partitions
-        if each.leader is not None
+        for partition in topic.partitions
+        if partition.leader is not None
     }
-    if not wanted:
+    if not specs:
         return []
-    ends = await admin.list_offsets(wanted, wait_for_leaders=False)
-    stable = await admin.list_offsets(wanted, read_committed=True, wait_for_leaders=False)
+    ends = await admin.list_offsets(specs, wait_for_leaders=False)
+    stable = await admin.list_offsets(specs, read_committed=True, wait_for_leaders=False)
     return [
         partition
         for partition, end in ends.items()
@@ -84,9 +92,11 @@ async def _is_known(admin: AdminClient, partition: TopicPartition, producer: Pro
     """Whether a coordinator has this transaction, and so will end it."""
     listed = await admin.list_transactions(producer_ids=[producer.producer_id])
     described = (
-        await admin.describe_transactions([each.transactional_id for each in listed]) if listed else {}
+        await admin.describe_transactions([transaction.transactional_id for transaction in listed])
+        if listed
+        else {}
     )
     return any(
-        isinstance(each, TransactionDescription) and partition in each.partitions
-        for each in described.values()
+        isinstance(description, TransactionDescription) and partition in description.partitions
+        for description in described.values()
     )

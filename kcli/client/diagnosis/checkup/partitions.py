@@ -24,35 +24,39 @@ difference of one partition."""
 
 def leaderless(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds partitions without a leader. Clients can neither read nor write these partitions."""
-    found = [(key, each) for key, each in _partitions(snapshot) if each.leader is None]
-    if found:
+    rows = [(key, partition) for key, partition in _partitions(snapshot) if partition.leader is None]
+    if rows:
         yield CheckupFinding(
             Severity.CRITICAL,
             "no-leader",
             "cluster",
-            f"{counted(len(found), 'partition has', 'partitions have')} no leader. Start the brokers of their replicas",
-            listed(f"{key}: replicas {_ids(each.replicas)}" for key, each in found),
+            f"{counted(len(rows), 'partition has', 'partitions have')} no leader. Start the brokers of their replicas",
+            listed(f"{key}: replicas {_ids(partition.replicas)}" for key, partition in rows),
             "kcli topics --describe --unavailable-partitions",
         )
 
 
 def below_min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds partitions that refuse records with acks=all, because they have too few replicas in sync."""
-    found = []
-    for key, each in _partitions(snapshot):
-        wanted = _min_isr(snapshot, key.topic)
-        if wanted is not None and each.leader is not None and len(each.isr) < min(wanted, len(each.replicas)):
-            found.append((key, each, wanted))
-    if found:
+    affected = []
+    for key, partition in _partitions(snapshot):
+        minimum = _min_isr(snapshot, key.topic)
+        if (
+            minimum is not None
+            and partition.leader is not None
+            and len(partition.isr) < min(minimum, len(partition.replicas))
+        ):
+            affected.append((key, partition, minimum))
+    if affected:
         yield CheckupFinding(
             Severity.CRITICAL,
             "under-min-isr",
             "cluster",
-            f"{counted(len(found), 'partition has', 'partitions have')} fewer replicas in sync than {MIN_ISR}, so "
+            f"{counted(len(affected), 'partition has', 'partitions have')} fewer replicas in sync than {MIN_ISR}, so "
             "records with acks=all are refused",
             listed(
-                f"{key}: {len(each.isr)} in sync (ids {_ids(each.isr)}), {MIN_ISR} {wanted}"
-                for key, each, wanted in found
+                f"{key}: {len(partition.isr)} in sync (ids {_ids(partition.isr)}), {MIN_ISR} {minimum}"
+                for key, partition, minimum in affected
             ),
             "kcli topics --describe --under-min-isr-partitions",
         )
@@ -60,20 +64,25 @@ def below_min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
 
 def under_replicated(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds partitions with a replica that is not in sync, except partitions that are being reassigned."""
-    found = [
-        (key, each)
-        for key, each in _partitions(snapshot)
-        if len(each.isr) < len(each.replicas) and key not in snapshot.reassigning
+    affected = [
+        (key, partition)
+        for key, partition in _partitions(snapshot)
+        if len(partition.isr) < len(partition.replicas) and key not in snapshot.reassigning
     ]
-    if found:
-        brokers = Counter(broker for _, each in found for broker in set(each.replicas) - set(each.isr))
+    if affected:
+        brokers = Counter(
+            broker for _, partition in affected for broker in set(partition.replicas) - set(partition.isr)
+        )
         behind = ", ".join(f"broker {broker}: {count}" for broker, count in brokers.most_common())
         yield CheckupFinding(
             Severity.WARNING,
             "under-replicated",
             "cluster",
-            f"{counted(len(found), 'partition misses', 'partitions miss')} replicas in sync ({behind})",
-            listed(f"{key}: replicas {_ids(each.replicas)}, in sync {_ids(each.isr)}" for key, each in found),
+            f"{counted(len(affected), 'partition misses', 'partitions miss')} replicas in sync ({behind})",
+            listed(
+                f"{key}: replicas {_ids(partition.replicas)}, in sync {_ids(partition.isr)}"
+                for key, partition in affected
+            ),
             "kcli topics --describe --under-replicated-partitions",
         )
 
@@ -85,7 +94,7 @@ def one_replica(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     names = sorted(
         name
         for name, topic in snapshot.topics.items()
-        if any(len(each.replicas) == 1 for each in topic.partitions)
+        if any(len(partition.replicas) == 1 for partition in topic.partitions)
     )
     if names:
         internal = [name for name in names if snapshot.topics[name].is_internal]
@@ -106,15 +115,15 @@ def min_isr(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     small: list[tuple[str, int, int]] = []
     two: list[tuple[str, int, int]] = []
     for name, topic in sorted(snapshot.topics.items()):
-        wanted, replicas = _min_isr(snapshot, name), _replicas(topic.partitions)
-        if wanted is None or replicas < 2:
+        minimum, replicas = _min_isr(snapshot, name), _replicas(topic.partitions)
+        if minimum is None or replicas < 2:
             continue
-        if wanted >= replicas == 2:
-            two.append((name, wanted, replicas))
-        elif wanted >= replicas:
-            equal.append((name, wanted, replicas))
-        elif wanted == 1 and replicas > 2:
-            small.append((name, wanted, replicas))
+        if minimum >= replicas == 2:
+            two.append((name, minimum, replicas))
+        elif minimum >= replicas:
+            equal.append((name, minimum, replicas))
+        elif minimum == 1 and replicas > 2:
+            small.append((name, minimum, replicas))
     if equal:
         yield CheckupFinding(
             Severity.WARNING,
@@ -167,13 +176,13 @@ def uneven_leaders(snapshot: Snapshot) -> Iterator[CheckupFinding]:
     """Finds brokers that lead far more partitions than the mean, and partitions whose leader is not the preferred
     replica."""
     alive = [node.id for node in snapshot.nodes if not node.is_fenced]
-    leaders = Counter(each.leader for _, each in _partitions(snapshot))
+    leaders = Counter(partition.leader for _, partition in _partitions(snapshot))
     mean = sum(leaders[broker] for broker in alive) / len(alive) if alive else 0.0
-    heavy = [each for each in alive if leaders[each] > max(mean * UNEVEN_RATIO, mean + UNEVEN_MIN)]
+    heavy = [broker for broker in alive if leaders[broker] > max(mean * UNEVEN_RATIO, mean + UNEVEN_MIN)]
     moved = [
         key
-        for key, each in _partitions(snapshot)
-        if each.leader not in (None, each.replicas[0]) and each.replicas[0] in each.isr
+        for key, partition in _partitions(snapshot)
+        if partition.leader not in (None, partition.replicas[0]) and partition.replicas[0] in partition.isr
     ]
     counts = listed(f"broker {broker} leads {leaders[broker]}" for broker in alive)
     if heavy:
@@ -203,12 +212,12 @@ _ELECTION = "kcli leader-election --election-type preferred --all-topic-partitio
 
 def _partitions(snapshot: Snapshot) -> Iterator[tuple[TopicPartition, PartitionDescription]]:
     for name, topic in sorted(snapshot.topics.items()):
-        for each in topic.partitions:
-            yield TopicPartition(name, each.partition), each
+        for partition in topic.partitions:
+            yield TopicPartition(name, partition.partition), partition
 
 
 def _replicas(partitions: tuple[PartitionDescription, ...]) -> int:
-    return min((len(each.replicas) for each in partitions), default=0)
+    return min((len(partition.replicas) for partition in partitions), default=0)
 
 
 def _min_isr(snapshot: Snapshot, topic: str) -> int | None:
@@ -218,7 +227,7 @@ def _min_isr(snapshot: Snapshot, topic: str) -> int | None:
 
 def _shown(topics: list[tuple[str, int, int]]) -> tuple[str, ...]:
     """The evidence about topics: name, min.insync.replicas and number of replicas."""
-    return listed(f"{name}: {MIN_ISR} {wanted}, {replicas} replicas" for name, wanted, replicas in topics)
+    return listed(f"{name}: {MIN_ISR} {minimum}, {replicas} replicas" for name, minimum, replicas in topics)
 
 
 def _set_min_isr(topic: str, value: int) -> str:

@@ -70,8 +70,10 @@ def check_up(
     """Applies all rules. Returns the findings, the worst first. `servers` are the bootstrap servers for the commands in
     the findings, and `config_file` is the file with the client's settings.
     """
-    found = [_with_servers(each, servers, config_file) for rule in RULES for each in _applied(rule, snapshot)]
-    return worst_first([*found, *_unknown(snapshot)])
+    findings = [
+        _with_servers(finding, servers, config_file) for rule in RULES for finding in _applied(rule, snapshot)
+    ]
+    return worst_first([*findings, *_unknown(snapshot)])
 
 
 def _applied(rule: Rule, snapshot: Snapshot) -> Iterator[CheckupFinding]:

@@ -34,26 +34,31 @@ async def stopped_groups(
     consumer that is not a member. Raises KafkaError.
     """
     still = {group: offsets for group, offsets in commits.items() if before.get(group, offsets) == offsets}
-    wanted = list(dict.fromkeys(each for offsets in still.values() for each in offsets))[:PARTITIONS_MAX]
-    starts = await _offsets(admin, wanted, OffsetSpec.EARLIEST)
-    ends = await _offsets(admin, wanted, OffsetSpec.LATEST)
+    partitions = list(dict.fromkeys(partition for offsets in still.values() for partition in offsets))[
+        :PARTITIONS_MAX
+    ]
+    starts = await _offsets(admin, partitions, OffsetSpec.EARLIEST)
+    ends = await _offsets(admin, partitions, OffsetSpec.LATEST)
     unread = {
         group: {
-            each: ends[each] - max(offset, starts[each])
-            for each, offset in offsets.items()
-            if each in ends and each in starts and ends[each] > max(offset, starts[each])
+            partition: ends[partition] - max(offset, starts[partition])
+            for partition, offset in offsets.items()
+            if partition in ends and partition in starts and ends[partition] > max(offset, starts[partition])
         }
         for group, offsets in still.items()
     }
     ages: dict[str, int] = {}
     behind = [group for group, lags in unread.items() if lags]
     for age in AGES_SECONDS:
-        asked = list(dict.fromkeys(each for group in behind for each in unread[group]))
-        firsts = await _offsets(admin, asked, now_ms - age * 1000) if asked else {}
+        delayed = list(dict.fromkeys(partition for group in behind for partition in unread[group]))
+        firsts = await _offsets(admin, delayed, now_ms - age * 1000) if delayed else {}
         behind = [
             group
             for group in behind
-            if any(_has_older(each, still[group][each], starts, ends, firsts) for each in unread[group])
+            if any(
+                _has_older(partition, still[group][partition], starts, ends, firsts)
+                for partition in unread[group]
+            )
         ]
         ages |= dict.fromkeys(behind, age)
     return tuple(StoppedGroup(group, unread[group], age) for group, age in sorted(ages.items()))
@@ -80,5 +85,5 @@ async def _offsets(
     """The known offsets of partitions at a timestamp or an OffsetSpec."""
     if not partitions:
         return {}
-    found = await admin.list_offsets(dict.fromkeys(partitions, at), wait_for_leaders=False)
-    return {each: offset.offset for each, offset in found.items() if isinstance(offset, OffsetAt)}
+    offsets = await admin.list_offsets(dict.fromkeys(partitions, at), wait_for_leaders=False)
+    return {partition: offset.offset for partition, offset in offsets.items() if isinstance(offset, OffsetAt)}
