@@ -18,10 +18,10 @@ def parse_json(text: str) -> object:
     """The first JSON value in the text. As in Jackson's `readTree`, text after this value is ignored. Of several fields
     with the same name, the last one counts. Raises ValueError."""
     try:
-        found, _ = _DECODER.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
+        value, _ = _DECODER.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except RecursionError:
         raise ValueError("the brackets are nested too deeply") from None
-    return found
+    return value
 
 
 def json_object(value: object) -> dict[str, object]:

@@ -108,14 +108,14 @@ class _Translator:
         return char
 
     def _takes(self, text: str) -> bool:
-        found = self._pattern.startswith(text, self._at)
-        self._at += len(text) if found else 0
-        return found
+        is_next = self._pattern.startswith(text, self._at)
+        self._at += len(text) if is_next else 0
+        return is_next
 
-    def _matches(self, wanted: re.Pattern[str]) -> re.Match[str] | None:
-        found = wanted.match(self._pattern, self._at)
-        self._at = found.end() if found else self._at
-        return found
+    def _matches(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        match = pattern.match(self._pattern, self._at)
+        self._at = match.end() if match else self._at
+        return match
 
     def _enter(self) -> None:
         self._depth += 1
@@ -150,10 +150,10 @@ class _Translator:
         return atom + quantifier
 
     def _quantifier(self) -> str:
-        found = self._matches(_QUANTIFIER)
-        if found is not None and self._peek() and self._peek() in "?*+":
+        match = self._matches(_QUANTIFIER)
+        if match is not None and self._peek() and self._peek() in "?*+":
             raise self._error(f"Dangling meta character '{self._peek()}'")
-        return found[0] if found else ""
+        return match[0] if match else ""
 
     def _quoted(self, flags: _Flags) -> list[str]:
         end = self._pattern.find("\\E", self._at)
@@ -164,20 +164,20 @@ class _Translator:
 
     def _group(self, flags: _Flags) -> tuple[str, _Flags]:
         """Translates a group. Returns the flags after the group too, because `(?i)` changes them."""
-        found = self._matches(_OPEN)
-        if found is None:
+        match = self._matches(_OPEN)
+        if match is None:
             if self._takes("(?"):
                 raise self._error("Unknown inline modifier or group")
             self._at += 1
             self._groups += 1
             return self._closed("(", flags), flags
-        if found["name"]:
+        if match["name"]:
             self._groups += 1
-            return self._closed(f"(?P<{found['name']}>", flags), flags
-        if found["kind"]:
-            return self._closed(f"(?{found['kind']}", flags), flags
-        inside = self._flagged(found["flags"], flags)
-        if found["end"] == ")":
+            return self._closed(f"(?P<{match['name']}>", flags), flags
+        if match["kind"]:
+            return self._closed(f"(?{match['kind']}", flags), flags
+        inside = self._flagged(match["flags"], flags)
+        if match["end"] == ")":
             return "", inside
         return self._closed("(?:", inside), flags
 
@@ -235,8 +235,8 @@ class _Translator:
             return _BOUNDARIES[char]
         if self._takes("R"):
             return f"(?:\\r\\n|{LINE_END.written()})"
-        if found := self._matches(_NAMED_REFERENCE):
-            return self._reference(f"(?P={found[1]})", flags)
+        if match := self._matches(_NAMED_REFERENCE):
+            return self._reference(f"(?P={match[1]})", flags)
         if char and char in "123456789":
             return self._numbered(flags)
         return self._cased(self._escaped_class(flags), flags)
@@ -265,27 +265,27 @@ class _Translator:
 
     def _escaped_class(self, flags: _Flags) -> CodePoints:
         """The characters of an escape, inside or outside of classes, after its backslash."""
-        if (found := self._matches(_PROPERTY)) is not None:
-            return self._property(found, flags)
+        if (match := self._matches(_PROPERTY)) is not None:
+            return self._property(match, flags)
         if self._peek() and self._peek() in ESCAPED_CLASSES:
             return ESCAPED_CLASSES[self._take()]
         code = self._escaped_character()
         return CodePoints.of((code, code))
 
-    def _property(self, found: re.Match[str], flags: _Flags) -> CodePoints:
-        name = found[1] if found[1] is not None else found[2]
+    def _property(self, match: re.Match[str], flags: _Flags) -> CodePoints:
+        name = match[1] if match[1] is not None else match[2]
         points = class_named(name, ascii_only=self._ascii_only)
         if points is None:
             raise self._error(f"The property {{{name}}} is unknown or not supported")
         if flags.ignores_case:
             points = with_both_cases(points)
-        return points.negated() if found[0][0] == "P" else points
+        return points.negated() if match[0][0] == "P" else points
 
     def _escaped_character(self) -> int:
-        if found := self._matches(_OCTAL):
-            return int(found[1], 8)
-        if found := self._matches(_HEXADECIMAL):
-            code = int(found[1] or found[2] or found[3], 16)
+        if match := self._matches(_OCTAL):
+            return int(match[1], 8)
+        if match := self._matches(_HEXADECIMAL):
+            code = int(match[1] or match[2] or match[3], 16)
             if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
                 raise self._error("The code point is not supported")
             return code

@@ -62,14 +62,14 @@ class ObjectName:
         properties: dict[str, str] = {}
         at = 0
         while at < len(rest) or (at and rest[at - 1] == ","):
-            found = _PROPERTY.match(rest, at)
-            if found is None:
+            match = _PROPERTY.match(rest, at)
+            if match is None:
                 raise MalformedObjectName(f"Invalid key property: `{rest[at:]}` is not key=value")
-            key, value = found[1], found[2]
+            key, value = match[1], match[2]
             if key in properties:
                 raise MalformedObjectName(f"key `{key}' already defined")
             properties[key] = value
-            at = found.end()
+            at = match.end()
         return cls(text, domain, properties, is_open)
 
     @cached_property

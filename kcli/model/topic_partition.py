@@ -27,10 +27,10 @@ class TopicIdPartition(NamedTuple):
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:
     """Returns the partition numbers of each topic, in the order of `partitions`."""
-    found: dict[str, list[int]] = {}
+    numbers_of: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return {topic: tuple(numbers) for topic, numbers in found.items()}
+        numbers_of.setdefault(topic, []).append(partition)
+    return {topic: tuple(numbers) for topic, numbers in numbers_of.items()}
 
 
 def missing_partition(partition: TopicPartition, count: int) -> str:

@@ -26,13 +26,13 @@ class Checksum(Protocol):
 
 def _loaded() -> Checksum:
     package = importlib.util.find_spec("crc32c")
-    found = PathFinder.find_spec(EXTENSION, package.submodule_search_locations if package else None)
-    if found is None or found.loader is None:
+    spec = PathFinder.find_spec(EXTENSION, package.submodule_search_locations if package else None)
+    if spec is None or spec.loader is None:
         from crc32c import crc32c as of_package  # another version of the library may have another extension
 
         return of_package
-    extension = importlib.util.module_from_spec(found)
-    found.loader.exec_module(extension)
+    extension = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(extension)
     checksum: Checksum = extension.crc32c
     return checksum
 

@@ -40,9 +40,13 @@ def wire_struct(cls: type[T]) -> type[T]:
 def compile_structs(module: ModuleType) -> None:
     """Compiles the constructors of all structs in a module, and builds their tables for `dataclasses.fields`. All
     fields of these structs must have defaults, because this function calls each constructor without arguments."""
-    for each in tuple(vars(module).values()):
-        if isinstance(each, type) and each.__module__ == module.__name__ and dataclasses.is_dataclass(each):
-            each()
+    for value in tuple(vars(module).values()):
+        if (
+            isinstance(value, type)
+            and value.__module__ == module.__name__
+            and dataclasses.is_dataclass(value)
+        ):
+            value()
 
 
 class _Struct(Protocol):

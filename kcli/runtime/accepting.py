@@ -44,8 +44,8 @@ class AcceptingServer(asyncio.AbstractServer):
         self._connecting: set[asyncio.Task[None]] = set()
         self._lines = LimitedLines()
         self._is_closed = False
-        for each in listening:
-            self._loop.add_reader(each, self._accept, each)
+        for listener in listening:
+            self._loop.add_reader(listener, self._accept, listener)
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
         return self._loop
@@ -67,9 +67,9 @@ class AcceptingServer(asyncio.AbstractServer):
         self._is_closed = True
         for retry in self._retries.values():
             retry.cancel()
-        for each in self.sockets:
-            self._loop.remove_reader(each)
-            each.close()
+        for listener in self.sockets:
+            self._loop.remove_reader(listener)
+            listener.close()
 
     async def wait_closed(self) -> None:
         """Returns at once, because `close` does not wait."""
@@ -124,23 +124,23 @@ class AcceptingServer(asyncio.AbstractServer):
 async def listening_sockets(host: str | None, port: int, backlog: int) -> list[socket.socket]:
     """Opens a port on each address of a host (None: every interface). Raises OSError."""
     with host_is_checked(host):
-        found = await asyncio.get_running_loop().getaddrinfo(
+        addresses = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
     opened: list[socket.socket] = []
     try:
-        for family, kind, protocol, _name, address in dict.fromkeys(found):
+        for family, kind, protocol, _name, address in dict.fromkeys(addresses):
             try:
-                each = socket.socket(family, kind, protocol)
+                listener = socket.socket(family, kind, protocol)
             except OSError:  # the machine has no IPv6
                 continue
-            opened.append(each)
-            _listen(each, address, backlog)
+            opened.append(listener)
+            _listen(listener, address, backlog)
         if not opened:
             raise OSError(f"{host} has no address that can be used here")
     except BaseException:
-        for each in opened:
-            each.close()
+        for listener in opened:
+            listener.close()
         raise
     return opened
 

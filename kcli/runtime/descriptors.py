@@ -41,14 +41,14 @@ def raise_limit() -> tuple[int, int]:
     now.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_WITHOUT_LIMIT if hard == resource.RLIM_INFINITY else hard
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    limit = MAX_WITHOUT_LIMIT if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return soft, soft
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     except (OSError, ValueError):  # macOS has another, lower maximum
         return soft, soft
-    return soft, wanted
+    return soft, limit
 
 
 def reserved_count(limit: int) -> int:

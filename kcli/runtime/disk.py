@@ -197,8 +197,8 @@ class SystemFile:
             written = os.pwrite(self._fd, buffers[0], position)
         else:
             written = os.pwritev(self._fd, buffers, position)
-        wanted = sum(map(len, buffers))
-        if written != wanted:
+        size_bytes = sum(map(len, buffers))
+        if written != size_bytes:
             self._write_rest(position, buffers, written)
 
     def _write_rest(self, position: int, buffers: Sequence[Buffer], written: int) -> None:
@@ -273,7 +273,7 @@ class SystemDisk:
         return SystemFile(path, os.open(path, flags, 0o644))
 
     def list_dir(self, path: str) -> list[DirectoryEntry]:
-        found = []
+        listing = []
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
@@ -281,9 +281,9 @@ class SystemDisk:
                 except FileNotFoundError:  # the file was removed between the two calls, or is a dangling link
                     continue
                 modified_ms = status.st_mtime_ns // 1_000_000
-                found.append(DirectoryEntry(entry.name, entry.is_dir(), status.st_size, modified_ms))
-        found.sort(key=lambda entry: entry.name)
-        return found
+                listing.append(DirectoryEntry(entry.name, entry.is_dir(), status.st_size, modified_ms))
+        listing.sort(key=lambda entry: entry.name)
+        return listing
 
     def list_names(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

@@ -29,18 +29,18 @@ command line begins and ends in memory."""
 
 def secret_parts(words: Sequence[str]) -> list[tuple[str, int, int]]:
     """Returns the arguments that contain a secret, each with the indexes at which the secret begins and ends."""
-    found = []
+    parts = []
     for before, word in zip(("", *words), words, strict=False):
         option = _OPTIONS.match(word)
-        if (given := _OPTIONS.fullmatch(before)) is not None and not given[1]:
-            found.append((word, 0, len(word)))
+        if (option_match := _OPTIONS.fullmatch(before)) is not None and not option_match[1]:
+            parts.append((word, 0, len(word)))
         elif option is not None and option[1]:
-            found.append((word, option.end(), len(word)))
+            parts.append((word, option.end(), len(word)))
         elif (match := _SECRET.search(word)) is not None:
-            found.append((word, match.end(), len(word)))
+            parts.append((word, match.end(), len(word)))
         # A URL may stand before the name of a secret setting.
-        found += [(word, begin, end) for begin, end in logins(word)]
-    return [(word, start, end) for word, start, end in found if start < end]
+        parts += [(word, begin, end) for begin, end in logins(word)]
+    return [(word, start, end) for word, start, end in parts if start < end]
 
 
 def without_secrets(words: Sequence[str]) -> list[str]:
@@ -52,12 +52,12 @@ def without_secrets(words: Sequence[str]) -> list[str]:
 
 
 def _replaced(word: str, parts: Iterable[tuple[int, int]]) -> str:
-    kept, at = [], 0
+    pieces, at = [], 0
     for start, end in sorted(parts):
         if start >= at:  # a login and another secret may overlap
-            kept += [word[at:start], HIDDEN]
+            pieces += [word[at:start], HIDDEN]
         at = max(at, end)
-    return "".join((*kept, word[at:]))
+    return "".join((*pieces, word[at:]))
 
 
 def holds_secret(word: str) -> bool:

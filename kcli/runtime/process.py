@@ -90,7 +90,7 @@ def disk_traffic() -> DiskTraffic | None:
     """The disk traffic of this process since its start. None if the operating system does not report this traffic."""
     try:
         with open(_IO) as status:
-            found = dict(line.split(": ") for line in status)
-        return DiskTraffic(int(found["read_bytes"]), int(found["write_bytes"]))
+            counters = dict(line.split(": ") for line in status)
+        return DiskTraffic(int(counters["read_bytes"]), int(counters["write_bytes"]))
     except (OSError, KeyError, ValueError):
         return None

@@ -99,11 +99,11 @@ class NodeThreads:
 
     def flushes(self, directory: str) -> Callable[[Callable[[], None]], object]:
         """The function that runs work in the threads of a log directory."""
-        found = self._flushes.get(directory)
-        if found is None:
-            found = self._make(f"kcli-flushes-{len(self._flushes)}", FLUSH_THREADS)
-            self._flushes[directory] = found
-        return found.submit
+        executor = self._flushes.get(directory)
+        if executor is None:
+            executor = self._make(f"kcli-flushes-{len(self._flushes)}", FLUSH_THREADS)
+            self._flushes[directory] = executor
+        return executor.submit
 
     def _make(self, name: str, threads: int) -> Executor:
         if self._given is not None:
@@ -114,5 +114,5 @@ class NodeThreads:
 
     def close(self, *, wait: bool) -> None:
         """Ends the threads. If `wait` is True, waits for their work."""
-        for each in self._made if self._given is None else [self._given]:
-            each.shutdown(wait=wait)
+        for executor in self._made if self._given is None else [self._given]:
+            executor.shutdown(wait=wait)

@@ -52,10 +52,10 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _type_of(library: ctypes.CDLL, path: str) -> int:
-    found = ctypes.create_string_buffer(STATFS_BYTES)
-    if library.statfs(os.fsencode(path), found):
+    status = ctypes.create_string_buffer(STATFS_BYTES)
+    if library.statfs(os.fsencode(path), status):
         raise _error(path)
-    return ctypes.c_long.from_buffer(found).value
+    return ctypes.c_long.from_buffer(status).value
 
 
 def _error(path: str) -> OSError:

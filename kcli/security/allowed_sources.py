@@ -54,7 +54,9 @@ class AllowedSources:
 
     def check_file(self, key: str, path: str) -> None:
         """Raises SourceNotAllowed if the file is not allowed. Paths are compared as absolute paths."""
-        if os.path.abspath(path) not in {os.path.abspath(PurePath(each)) for each in self.files}:
+        if os.path.abspath(path) not in {
+            os.path.abspath(PurePath(allowed_path)) for allowed_path in self.files
+        }:
             raise _not_allowed(key, path, "file")
 
 

@@ -44,12 +44,12 @@ def client_credentials(
             return _kerberos(look_up, module)
     except JaasError as error:
         raise ValueError(f"{prefix}{JAAS}: {error}" if prefix else str(error)) from None
-    found = module.options
+    options = module.options
     for name in ("username", "password"):
-        if name not in found:
+        if name not in options:
             raise ValueError(f'{prefix}{JAAS} has no {name}: expected … required username="…" password="…";')
-    is_token = found.get("tokenauth", "").lower() == "true"
-    return Credentials(mechanism, found["username"], found["password"], is_token)
+    is_token = options.get("tokenauth", "").lower() == "true"
+    return Credentials(mechanism, options["username"], options["password"], is_token)
 
 
 def _login_module(text: str | None, path: str | None) -> LoginModule:

@@ -115,20 +115,20 @@ def _expanded(replacement: str, match: Match, groups: int) -> str:
 
 
 def _reference(replacement: str, at: int, match: Match, groups: int) -> tuple[str, int]:
-    found = _REFERENCE.match(replacement, at)
-    if found is None:
+    reference = _REFERENCE.match(replacement, at)
+    if reference is None:
         raise ValueError(f"Illegal group reference in the replacement {replacement}")
-    if found[2]:
+    if reference[2]:
         try:
-            return match.group(found[2]) or "", found.end()
+            return match.group(reference[2]) or "", reference.end()
         except (IndexError, KeyError):
-            raise ValueError(f"No group with name {{{found[2]}}}") from None
-    digits = found[1]
+            raise ValueError(f"No group with name {{{reference[2]}}}") from None
+    digits = reference[1]
     # Java takes only as many digits as give the number of an existing group.
     while len(digits) > 1 and parse_int(digits) > groups:
         digits = digits[:-1]
     if parse_int(digits) > groups:
         if groups == 0:
             raise ValueError(f"No group {digits}")
-        return f"${found[1]}", found.end()
+        return f"${reference[1]}", reference.end()
     return match.group(parse_int(digits)) or "", at + 1 + len(digits)

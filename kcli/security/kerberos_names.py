@@ -47,9 +47,9 @@ class KerberosName:
     @classmethod
     def of(cls, text: str) -> KerberosName:
         """Splits the name of a principal. Raises NoName if the name is malformed."""
-        found = _NAME.fullmatch(text)
-        if found is not None:
-            return cls(found[1], found[2], found[3])
+        match = _NAME.fullmatch(text)
+        if match is not None:
+            return cls(match[1], match[2], match[3])
         if "@" in text or "/" in text:
             raise NoName(f"Malformed Kerberos name: {text}")
         return cls(text, None, None)
@@ -114,9 +114,9 @@ class KerberosNames:
             return name.primary
         parameters = (name.realm, name.primary) + (() if name.instance is None else (name.instance,))
         for rule in self.rules:
-            found = rule.name(parameters, self.default_realm)
-            if found is not None:
-                return found
+            user = rule.name(parameters, self.default_realm)
+            if user is not None:
+                return user
         listed = ", ".join(rule.text for rule in self.rules)
         raise NoName(f"No rules apply to {principal}, rules [{listed}]")
 
@@ -146,30 +146,30 @@ def default_realm(environment: Mapping[str, str], path: str = "/etc/krb5.conf") 
 def _rule(text: str) -> Rule:
     if text == _DEFAULT:
         return Rule(text)
-    found = _RULE.match(text)
-    end = found.end() if found else len(_DEFAULT) if text.startswith(_DEFAULT) else 0
+    match = _RULE.match(text)
+    end = match.end() if match else len(_DEFAULT) if text.startswith(_DEFAULT) else 0
     if end == 0:
         raise ValueError(f"Invalid rule: {text}")
-    if found is None or end != len(text):
+    if match is None or end != len(text):
         raise ValueError(f"Invalid rule: `{text}`, unmatched substring: `{text[end:]}`")
     try:
         return Rule(
             text,
-            parse_int(found["parts"]),
-            found["format"],
-            None if found["regex"] is None else compile_java(found["regex"]),
-            None if found["from"] is None else compile_java(found["from"]),
-            found["to"] or "",
-            found["all"] is not None,
-            found["case"],
+            parse_int(match["parts"]),
+            match["format"],
+            None if match["regex"] is None else compile_java(match["regex"]),
+            None if match["from"] is None else compile_java(match["from"]),
+            match["to"] or "",
+            match["all"] is not None,
+            match["case"],
         )
     except JavaRegexError as error:
         raise ValueError(f"Invalid rule: {text}: {error}") from None
 
 
 def _formatted(text: str, parameters: tuple[str, ...]) -> str:
-    def parameter(found: re.Match[str]) -> str:
-        number = parse_int(found[1])
+    def parameter(match: re.Match[str]) -> str:
+        number = parse_int(match[1])
         if number >= len(parameters):
             raise NoName(
                 f"index {number} from {text} is outside of the valid range 0 to {len(parameters) - 1}"

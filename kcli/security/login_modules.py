@@ -82,7 +82,7 @@ def _module_in_file(config: ListenerConfig, mechanism: str) -> LoginModule:
         if module.name in _DISALLOWED:
             _check_allowed(module, mechanism, path, where)
     # A section may have modules of several mechanisms, so the module of this mechanism counts.
-    module = next((each for each in modules if each.name == MODULES[mechanism]), modules[0])
+    module = next((candidate for candidate in modules if candidate.name == MODULES[mechanism]), modules[0])
     _check_allowed(module, mechanism, path, where)
     return module
 

@@ -40,18 +40,18 @@ def made(
 
     make = cast("Callable[[Mapping[str, str]], object]", load_class(key, name, group))
     try:
-        found = make(settings)
+        instance = make(settings)
     except Exception as error:
         reason = error if shows_reason else type(error).__name__
         raise ConfigError(f"{key}: {name} does not accept the configuration: {reason}", key=key) from error
-    missing = [member for member in members if not hasattr(found, member)]
+    missing = [member for member in members if not hasattr(instance, member)]
     if missing:
         raise ConfigError(f"{key}: {name} has no {' and no '.join(missing)}", key=key)
     for member in members:
-        function = getattr(found, member)
+        function = getattr(instance, member)
         if iscoroutinefunction(function) or isasyncgenfunction(function):
             raise ConfigError(f"{key}: {name} has {member} as a coroutine function; expected def", key=key)
-    return found
+    return instance
 
 
 def load_class(key: str, name: str, group: str) -> type[object]:
@@ -62,15 +62,15 @@ def load_class(key: str, name: str, group: str) -> type[object]:
     """
     from importlib.metadata import entry_points  # imported late, because few nodes need this slow module
 
-    found = [entry for entry in entry_points(group=group) if entry.name == name]
-    if not found:
+    entries = [entry for entry in entry_points(group=group) if entry.name == name]
+    if not entries:
         raise ConfigError(
             f"{key}: no installed package has the entry point {name} in the group {group}. A Java class cannot run "
             "here: see docs/security.md",
             key=key,
         )
     try:
-        loaded = found[0].load()
+        loaded = entries[0].load()
     except Exception as error:
         raise ConfigError(f"{key}: {name} cannot be imported: {error}", key=key) from error
     if not isinstance(loaded, type):

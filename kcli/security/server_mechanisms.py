@@ -57,16 +57,16 @@ def server_mechanisms(config: ListenerConfig, parts: NodeParts) -> Mapping[str, 
 
     Raises ConfigError if the configuration of one mechanism is invalid, because the node must not start then.
     """
-    found = {}
+    mechanisms = {}
     for name in config.listed(ENABLED_KEY):
         if name not in MODULES:
             known = ", ".join(MODULES)
             raise config.refusal(ENABLED_KEY, f"{ENABLED_KEY}: {name} is unknown; expected {known}")
         module = server_module(config, name)
-        found[name] = ServerMechanism(name, _begin(config, name, module, parts))
-    if not found:
+        mechanisms[name] = ServerMechanism(name, _begin(config, name, module, parts))
+    if not mechanisms:
         raise config.refusal(ENABLED_KEY, f"{ENABLED_KEY} of listener {config.listener} is empty")
-    return found
+    return mechanisms
 
 
 def _begin(config: ListenerConfig, name: str, module: LoginModule, parts: NodeParts) -> Begin:

@@ -95,8 +95,8 @@ class Endpoint:
     def _token(self, request: Request) -> str:
         content = called(request, self._context(), self.timeout_s, ANSWER_BYTES_MAX)
         try:
-            found = json.loads(content)
-            token = found.get("access_token") or found["id_token"]
+            answer = json.loads(content)
+            token = answer.get("access_token") or answer["id_token"]
             assert isinstance(token, str)
         except (ValueError, KeyError, AttributeError, AssertionError):
             raise SaslAuthenticationException(
@@ -182,13 +182,13 @@ class SignedAssertion:
 
     def _own_claims(self) -> dict[str, object]:
         now = int(time.time())
-        found: dict[str, object] = {
+        claims: dict[str, object] = {
             **self.claims,
             "iat": now,
             "exp": now + self.lifetime_s,
             "nbf": now - self.not_before_s,
         }
-        return found | ({"jti": str(uuid.uuid4())} if self.has_id else {})
+        return claims | ({"jti": str(uuid.uuid4())} if self.has_id else {})
 
 
 def client_credentials(look_up: LookUp, module: LoginModule, url: str) -> TokenSource:

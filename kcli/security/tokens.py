@@ -85,12 +85,12 @@ class TokenFinder:
     def __repr__(self) -> str:
         return f"TokenFinder({len(self._ids)} tokens)"
 
-    def find(self, tokens: Mapping[str, DelegationToken], asked: bytes) -> DelegationToken | None:
-        """The token whose HMAC is `asked`, or None. `tokens` are the tokens of a metadata image."""
+    def find(self, tokens: Mapping[str, DelegationToken], hmac_of_token: bytes) -> DelegationToken | None:
+        """The token whose HMAC is `hmac_of_token`, or None. `tokens` are the tokens of a metadata image."""
         if tokens is not self._indexed:
             self._index(tokens)
-        token_id = self._ids.get(asked)
-        if token_id is None or not hmac.compare_digest(self._hmacs[token_id], asked):
+        token_id = self._ids.get(hmac_of_token)
+        if token_id is None or not hmac.compare_digest(self._hmacs[token_id], hmac_of_token):
             return None
         return tokens[token_id]
 
@@ -99,8 +99,8 @@ class TokenFinder:
             del self._ids[self._hmacs.pop(gone)]
         for token_id in tokens:
             if token_id not in self._hmacs:
-                found = self._hmacs[token_id] = token_hmac(self._secret_key, token_id)
-                self._ids[found] = token_id
+                own_hmac = self._hmacs[token_id] = token_hmac(self._secret_key, token_id)
+                self._ids[own_hmac] = token_id
         self._indexed = tokens
 
 

@@ -128,8 +128,8 @@ def _parsed_table(content: bytes, path: str, *, columns: int) -> list[tuple[int,
     return rows
 
 
-def _malformed(path: str, line: int, expected: str, found: str) -> CorruptRecordError:
-    return CorruptRecordError(f"{path}, line {line}: expected {expected}, found {found!r}")
+def _malformed(path: str, line: int, expected: str, actual: str) -> CorruptRecordError:
+    return CorruptRecordError(f"{path}, line {line}: expected {expected}, found {actual!r}")
 
 
 def _encode_table(rows: Iterable[str], count: int) -> bytes:
@@ -181,8 +181,8 @@ def read_clean_shutdown(disk: Disk, path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        found = json_object(parse_json(content.decode()))
-        return json_long(found["brokerEpoch"]) if found["version"] == VERSION else NO_BROKER_EPOCH
+        properties = json_object(parse_json(content.decode()))
+        return json_long(properties["brokerEpoch"]) if properties["version"] == VERSION else NO_BROKER_EPOCH
     except (ValueError, KeyError, TypeError):
         return NO_BROKER_EPOCH  # Kafka before 3.7 wrote an empty file
 

@@ -35,8 +35,8 @@ class LeaderEpochCache:
             last_epoch, last_start = self.entries[-1]
             if epoch == last_epoch and start_offset >= last_start:
                 return
-        kept = [entry for entry in self.entries if entry[0] < epoch and entry[1] < start_offset]
-        self._replace([*kept, (epoch, start_offset)])
+        earlier = [entry for entry in self.entries if entry[0] < epoch and entry[1] < start_offset]
+        self._replace([*earlier, (epoch, start_offset)])
 
     def truncate_end(self, end_offset: Offset) -> None:
         """Drops epochs that begin at or after `end_offset`."""
@@ -65,8 +65,8 @@ class LeaderEpochCache:
 
     def epoch_for_offset(self, offset: Offset) -> LeaderEpoch:
         """The epoch in which an offset was written. −1 for an offset before the first entry."""
-        found = bisect_right(self.entries, offset, key=lambda entry: entry[1])
-        return self.entries[found - 1][0] if found else NO_LEADER_EPOCH
+        count = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[count - 1][0] if count else NO_LEADER_EPOCH
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> tuple[LeaderEpoch, Offset]:
         """Returns the largest known epoch that is at most `epoch`, and the offset after the last record of this epoch.
@@ -77,9 +77,9 @@ class LeaderEpochCache:
             return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
-        found = bisect_right(self.entries, epoch, key=lambda entry: entry[0])
-        next_start = self.entries[found][1]
-        return (epoch if found == 0 else self.entries[found - 1][0]), next_start
+        nth = bisect_right(self.entries, epoch, key=lambda entry: entry[0])
+        next_start = self.entries[nth][1]
+        return (epoch if nth == 0 else self.entries[nth - 1][0]), next_start
 
     def flush(self, end_offset: Offset = MAX_OFFSET) -> None:
         """Writes the checkpoint if there are changes. May block. May be called in any thread.

@@ -95,7 +95,7 @@ def outcome(batch: bytes, config: LogConfig, *, is_small: bool) -> Written | Ref
             assert isinstance(checked, CheckedBatch if is_small else UnopenedBatch)
             if isinstance(checked, UnopenedBatch):
                 checked = last_of(opening_of(checked))
-            placed = place(checked.records, checked.header, config, 7, 3, NOW_MS, checked.found)
+            placed = place(checked.records, checked.header, config, 7, 3, NOW_MS, checked.batch_survey)
         except KafkaError as error:
             return error.code, [index for index, _ in getattr(error, "record_errors", ())]
     written = b"".join(placed.buffers)

@@ -161,14 +161,14 @@ def _check_headers(table: BatchHeaders) -> None:
 def _check_crcs(table: BatchHeaders) -> None:
     view = memoryview(table.raw)
     ends = table.positions + table.headers["length"] + LENGTH_OVERHEAD
-    found = [
+    checksums = [
         crc32c(view[at + CRC_BEGIN : end])
         for at, end in zip(table.positions.tolist(), ends.tolist(), strict=True)
     ]
-    wrong = np.flatnonzero(np.array(found, np.uint32) != table.headers["crc"])
+    wrong = np.flatnonzero(np.array(checksums, np.uint32) != table.headers["crc"])
     if len(wrong):
         row = int(wrong[0])
-        raise corrupt(table, row, f"has CRC {table.headers[row]['crc']}, but its bytes give {found[row]}")
+        raise corrupt(table, row, f"has CRC {table.headers[row]['crc']}, but its bytes give {checksums[row]}")
 
 
 def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
@@ -182,7 +182,7 @@ def corrupt(table: BatchHeaders, row: int, what: str) -> CorruptRecordError:
 def aborted_batches(table: BatchHeaders, aborted: Iterable[AbortedTransaction]) -> NDArray[np.bool_]:
     """Returns a mask that is True for each batch of an aborted transaction. The batches of a transaction are the
     producer's batches from the first offset of the transaction to its marker."""
-    pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    pending = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     drop = np.zeros(len(table), np.bool_)
     if not pending:
         return drop

@@ -122,13 +122,13 @@ def decode(
 
     Control batches and the batches of the transactions in `aborted` are left out.
     """
-    wanted = (table.headers["attributes"] & CONTROL == 0) & (table.headers["count"] > 0)
-    wanted &= table.headers["base_offset"] + table.headers["last_offset_delta"] >= first_offset
+    mask = (table.headers["attributes"] & CONTROL == 0) & (table.headers["count"] > 0)
+    mask &= table.headers["base_offset"] + table.headers["last_offset_delta"] >= first_offset
     if end_offset is not None:
-        wanted &= table.headers["base_offset"] < end_offset
+        mask &= table.headers["base_offset"] < end_offset
     if aborted is not None:
-        wanted &= ~aborted_batches(table, aborted)
-    rows = np.flatnonzero(wanted)
+        mask &= ~aborted_batches(table, aborted)
+    rows = np.flatnonzero(mask)
     counts = table.headers["count"][rows].astype(np.int64)
     sizes = table.headers["length"][rows].astype(np.int64)
     chunk = np.maximum((np.cumsum(counts) - 1) // CHUNK_RECORDS, (np.cumsum(sizes) - 1) // CHUNK_BYTES)
@@ -408,8 +408,8 @@ def headers_at(buffer: bytes, headers: HeaderColumns, nth: int) -> list[tuple[st
     entries = range(int(headers.offsets[nth]), int(headers.offsets[nth + 1]))
     return [
         (
-            decode_utf8(bytes_at(buffer, headers.keys, each) or b""),
-            bytes_at(buffer, headers.values, each),
+            decode_utf8(bytes_at(buffer, headers.keys, entry) or b""),
+            bytes_at(buffer, headers.values, entry),
         )
-        for each in entries
+        for entry in entries
     ]

@@ -128,14 +128,14 @@ def record_parts(
     the records do not fill these bytes exactly. The content of a record is not checked.
     """
     area = ByteStream(pieces)
-    found = 0
+    taken = 0
     try:
-        while found < count:
+        while taken < count:
             if not area.grow():
-                raise InvalidRecordException(f"Record {found} of a batch of {count} is cut short")
-            while found < count:
-                part = _whole_records(area, min(count - found, MOST_RECORDS))
-                found += len(part)
+                raise InvalidRecordException(f"Record {taken} of a batch of {count} is cut short")
+            while taken < count:
+                part = _whole_records(area, min(count - taken, MOST_RECORDS))
+                taken += len(part)
                 yield part
                 if len(part):
                     continue
@@ -144,13 +144,13 @@ def record_parts(
                     large = LargeRecord(area)
                     yield large
                     large.skip()
-                    found += 1
+                    taken += 1
                 elif size > area.ready_bytes:
                     area.grow_to(size)
                 else:
                     break
     except (IndexError, VarintError) as error:
-        raise InvalidRecordException(f"Record {found} of a batch of {count} is cut short: {error}") from None
+        raise InvalidRecordException(f"Record {taken} of a batch of {count} is cut short: {error}") from None
     if not area.is_at_end():
         raise InvalidRecordException(
             f"Incorrect declared batch size, records still remaining in file: more bytes after the {count} records"
@@ -160,7 +160,7 @@ def record_parts(
 def _whole_records(area: ByteStream, most: int) -> RecordPart:
     """Takes the whole records that are buffered at the front of the stream, at most `most` records."""
     raw, begin = area.front, area.at
-    found: list[Ints] = []
+    runs: list[Ints] = []
     number, at = 0, begin
     while number < most:
         run, at_next = _run(raw, at, most - number)
@@ -168,11 +168,11 @@ def _whole_records(area: ByteStream, most: int) -> RecordPart:
             run, at_next = _steps(raw, at, min(most - number, _STEPS))
         if not len(run):
             break
-        found.append(run)
+        runs.append(run)
         number += len(run)
         at = at_next
     area.advance(at - begin)
-    starts = np.concatenate(found) - begin if found else np.empty(0, np.int64)
+    starts = np.concatenate(runs) - begin if runs else np.empty(0, np.int64)
     return RecordPart(raw[begin:at], starts)
 
 
@@ -196,7 +196,7 @@ def _run(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
 
 def _steps(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
     """Returns the same as `_run`, for records of any sizes."""
-    found: list[int] = []
+    positions: list[int] = []
     end = len(raw)
     try:
         for _ in range(most):
@@ -210,11 +210,11 @@ def _steps(raw: bytes, at: int, most: int) -> tuple[Ints, int]:
                 size, stop = length < 0, body + length
             if size & 1 or stop > end:  # an odd varint is negative
                 break
-            found.append(at)
+            positions.append(at)
             at = stop
     except (IndexError, VarintError):
         pass
-    return np.array(found, np.int64), at
+    return np.array(positions, np.int64), at
 
 
 _NONE: Ints = np.empty(0, np.int64)

@@ -158,10 +158,10 @@ def _runs(buffer: Bytes, starts: Ints, firsts: Ints, position: Ints, counts: Int
             starts[np.repeat(firsts[batches] + done[batches], ahead) + steps] = guesses
         done[batches] += length_of_run
         position[batches] = at + length_of_run * size
-        found = int(length_of_run.sum())
-        if len(misses) and found < max(SHORT_RUN * len(batches), SHORT_ROUND):
+        records = int(length_of_run.sum())
+        if len(misses) and records < max(SHORT_RUN * len(batches), SHORT_ROUND):
             return
-        window = max(FIRST_WINDOW, 4 * found // len(batches)) if len(misses) else LATER_WINDOW
+        window = max(FIRST_WINDOW, 4 * records // len(batches)) if len(misses) else LATER_WINDOW
         batches = batches[done[batches] < counts[batches]]
 
 
@@ -205,9 +205,9 @@ def _loop(
     view = buffer.data
     last = len(view) - MAX_VARINT_SIZE
     for batch in batches.tolist():
-        at, found = int(position[batch]), []
+        at, positions = int(position[batch]), []
         for _ in range(int(counts[batch] - done[batch])):
-            found.append(at)
+            positions.append(at)
             if not 0 <= at <= last:
                 at = _careful_step(view, at)
                 continue
@@ -221,7 +221,7 @@ def _loop(
             else:
                 at = _careful_step(view, at)
         slot = int(firsts[batch] + done[batch])
-        starts[slot : slot + len(found)] = found
+        starts[slot : slot + len(positions)] = positions
         position[batch] = at
         done[batch] = counts[batch]
 

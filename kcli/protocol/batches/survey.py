@@ -371,11 +371,11 @@ def _note_deltas(columns: list[bytes | bytearray], tally: _Tally) -> None:
 
 
 def _distinct(column: bytes | bytearray) -> list[int]:
-    found = []
+    values = []
     while column:
-        found.append(column[0])
+        values.append(column[0])
         column = column.translate(None, bytes(column[:1]))
-    return found
+    return values
 
 
 def _note(delta: int, tally: _Tally) -> None:
@@ -390,7 +390,7 @@ def _by_columns(header: BatchHeader, raw: bytes) -> Survey | None:
     # Imported here, because the import of numpy is slow.
     from kcli.protocol.batches.survey_columns import survey_columns
 
-    found = survey_columns(header, raw, 0)
-    if found is None or found[0] > _LATEST_MS:
+    columns = survey_columns(header, raw, 0)
+    if columns is None or columns[0] > _LATEST_MS:
         return None
-    return Survey(*found)
+    return Survey(*columns)

@@ -37,12 +37,12 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
     if count > _THREE_BYTES:
         return None
     try:
-        found = _starts(raw, begin, count)
+        positions = _starts(raw, begin, count)
     except IndexError:
         return None
-    if found.pop() != end:
+    if positions.pop() != end:
         return None
-    starts = np.array(found)
+    starts = np.array(positions)
     ends = np.append(starts[1:], end)
     padded = raw + bytes(_GATHERED)
     words: Words = np.ndarray(end, "<u8", padded, 0, (1,))
@@ -73,8 +73,8 @@ def _usual(header: BatchHeader, raw: bytes, begin: int) -> Found | None:
 
 def _starts(raw: bytes, at: int, count: int) -> list[int]:
     """The start of each record and the end of the last record. Raises IndexError if a size takes over three bytes."""
-    found = [at]
-    note = found.append
+    positions = [at]
+    note = positions.append
     for _ in range(count):
         size = raw[at]
         if size < 0x80:
@@ -89,7 +89,7 @@ def _starts(raw: bytes, at: int, count: int) -> list[int]:
                     raise IndexError("a record of more than a megabyte")
                 at += ((size & 0x7F | (high & 0x7F) << 7 | third << 14) >> 1) + 3
         note(at)
-    return found
+    return positions
 
 
 def _varints(words: Words) -> tuple[Words, NDArray[np.int64]]:

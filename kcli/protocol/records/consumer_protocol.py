@@ -82,7 +82,9 @@ def assigned_topics(embedded: bytes) -> Iterator[TopicPartitions]:
 def assigned_partitions(embedded: bytes) -> tuple[TopicPartition, ...]:
     """Decodes the partitions of an assignment. Raises CorruptRecordError like `assigned_topics`."""
     return tuple(
-        TopicPartition(each.topic, number) for each in assigned_topics(embedded) for number in each.partitions
+        TopicPartition(topic.topic, number)
+        for topic in assigned_topics(embedded)
+        for number in topic.partitions
     )
 
 

@@ -145,8 +145,8 @@ class _Source:
             yield run
 
     def tagged(self) -> list[schema.Field]:
-        found = [field for field in schema.fields(self.cls, self.version) if field.tag is not None]
-        return sorted(found, key=lambda field: cast(int, field.tag))
+        fields = [field for field in schema.fields(self.cls, self.version) if field.tag is not None]
+        return sorted(fields, key=lambda field: cast(int, field.tag))
 
 
 class _ReaderSource(_Source):

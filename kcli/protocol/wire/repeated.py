@@ -32,15 +32,15 @@ class RepeatedElements:
 
     async def read(self, frame: bytes, at: int, index: int, pace: Pace) -> tuple[Any, int]:
         """Returns the element with this index in its array, and the position after it."""
-        kept = self._kept
-        if index < len(kept):
-            written, item = kept[index]
+        items = self._kept
+        if index < len(items):
+            written, item = items[index]
             if frame.startswith(written, at):
                 return item, at + len(written)
         begin = at
         item, at = await self._read(frame, at, pace)
-        if index < len(kept):
-            kept[index] = (frame[begin:at], item)
+        if index < len(items):
+            items[index] = (frame[begin:at], item)
         elif index < KEPT_MAX:
-            kept.append((frame[begin:at], item))
+            items.append((frame[begin:at], item))
         return item, at

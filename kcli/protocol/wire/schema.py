@@ -113,7 +113,7 @@ def _split(hint: object) -> tuple[object, tuple[object, ...]]:
 
 def _without_none(hint: object) -> tuple[object, bool]:
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        (plain,) = (each for each in typing.get_args(hint) if each is not types.NoneType)
+        (plain,) = (argument for argument in typing.get_args(hint) if argument is not types.NoneType)
         return plain, True
     return hint, False
 

@@ -166,18 +166,18 @@ class _OwnPrefixes:
     """The PREFIXED ACLs of one principal, and the bits that were computed from these ACLs."""
 
     hosts: _Prefixes[_Hosts] = field(default_factory=_Prefixes)
-    kept: dict[tuple[str, str], _Bits] = field(default_factory=dict)
+    answers: dict[tuple[str, str], _Bits] = field(default_factory=dict)
 
     def bits(self, name: str, host: str) -> _Bits:
         """The bits of the operations that the ACLs allow and deny for all prefixes of the name."""
         longest = self.hosts.longest(name)
         if longest is None:
             return _NO_BITS
-        bits = self.kept.get((longest, host))
+        bits = self.answers.get((longest, host))
         if bits is None:
-            if len(self.kept) >= KEPT_ANSWERS_MAX:
-                self.kept.clear()
-            bits = self.kept[longest, host] = self._computed(longest, host)
+            if len(self.answers) >= KEPT_ANSWERS_MAX:
+                self.answers.clear()
+            bits = self.answers[longest, host] = self._computed(longest, host)
         return bits
 
     def _computed(self, longest: str, host: str) -> _Bits:
@@ -205,14 +205,14 @@ class _OfType:
         patterns: dict[str, _Principals] | _Prefixes[_Principals] = self.literal
         if acl.pattern_type == _PREFIXED:
             patterns = self.prefixed
-        found = patterns.get(acl.resource_name)
-        if found is None:
-            found = {}
+        principals = patterns.get(acl.resource_name)
+        if principals is None:
+            principals = {}
             if acl.pattern_type == _PREFIXED:
-                self.prefixed.set(acl.resource_name, found)
+                self.prefixed.set(acl.resource_name, principals)
             else:
-                self.literal[acl.resource_name] = found
-        return found
+                self.literal[acl.resource_name] = principals
+        return principals
 
     def hosts(self, acl: AclEntry) -> _Hosts:
         """The hosts in the ACLs with the pattern and the principal of `acl`. Adds the pattern and the principal if they
@@ -232,7 +232,7 @@ class _OfType:
         removed.
         """
         if acl.pattern_type == _PREFIXED and (own := self.of_principal.get(acl.principal)) is not None:
-            own.kept.clear()
+            own.answers.clear()
 
     def hosts_ended(self, acl: AclEntry) -> None:
         """Removes the principal of an ACL from the ACL's pattern, because the last ACL of this principal was removed.
@@ -252,13 +252,13 @@ class _OfType:
 
     def matching(self, name: str) -> list[_Principals]:
         """The entries of all patterns that match the name of a resource."""
-        found = []
+        patterns = []
         if (own := self.literal.get(name)) is not None:
-            found.append(own)
-        found += map(self.prefixed.__getitem__, self.prefixed.matching(name))
+            patterns.append(own)
+        patterns += map(self.prefixed.__getitem__, self.prefixed.matching(name))
         if name != WILDCARD and (wildcard := self.literal.get(WILDCARD)) is not None:
-            found.append(wildcard)
-        return found
+            patterns.append(wildcard)
+        return patterns
 
 
 class AclIndex:
@@ -314,12 +314,12 @@ class AclIndex:
         own, wildcard = of_type.literal.get(name), of_type.literal.get(WILDCARD)
         allowed = denied = 0
         for who in (principal, WILDCARD_PRINCIPAL):
-            found: list[_Hosts] = []
+            applying: list[_Hosts] = []
             if own is not None and (hosts := own.get(who)) is not None:
-                found.append(hosts)
+                applying.append(hosts)
             if wildcard is not None and (hosts := wildcard.get(who)) is not None:
-                found.append(hosts)
-            for hosts in found:
+                applying.append(hosts)
+            for hosts in applying:
                 if (cell := hosts.get(host)) is not None:
                     allowed, denied = allowed | cell.allowed, denied | cell.denied
                 if (cell := hosts.get(WILDCARD)) is not None:
@@ -358,10 +358,10 @@ class AclIndex:
     def _applying(self, principal: str, host: str, resource_type: int, name: str) -> list[AclEntry]:
         """The ACLs for the resource, principal and host, in Kafka's order."""
         of_type = self._types.get(resource_type)
-        found = () if of_type is None else of_type.matching(name)
+        patterns = () if of_type is None else of_type.matching(name)
         applying = [
             acl
-            for principals in found
+            for principals in patterns
             for cell in _cells(principals, principal, host)
             for acl in cell.entries.values()
         ]
@@ -390,12 +390,15 @@ class AclIndex:
         of_all = literal.get(WILDCARD, _NOTHING)
         if of_all.denied or of_all.allowed:
             return not of_all.denied
-        denied = {name for name, found in prefixed.items() if found.denied}
+        denied = {name for name, permissions in prefixed.items() if permissions.denied}
         lengths = sorted({len(name) for name in denied})
         return any(
-            found.allowed and not found.denied and not _has_prefix(name, denied, lengths)
-            for name, found in literal.items()
-        ) or any(found.allowed and not _has_prefix(name, denied, lengths) for name, found in prefixed.items())
+            permissions.allowed and not permissions.denied and not _has_prefix(name, denied, lengths)
+            for name, permissions in literal.items()
+        ) or any(
+            permissions.allowed and not _has_prefix(name, denied, lengths)
+            for name, permissions in prefixed.items()
+        )
 
     def entries(self) -> Iterator[tuple[uuid.UUID, AclEntry]]:
         """Every ACL with its id."""
@@ -417,14 +420,14 @@ _ALLOWED_BITS |= {int(operation): allowed_bits(operation) for operation in AclOp
 
 def _cells(principals: _Principals, principal: str, host: str) -> list[_Cell]:
     """The cells of one pattern that apply to the principal and the host."""
-    found = []
+    cells = []
     for name in (principal, WILDCARD_PRINCIPAL):
         if (hosts := principals.get(name)) is not None:
             if (cell := hosts.get(host)) is not None:
-                found.append(cell)
+                cells.append(cell)
             if (cell := hosts.get(WILDCARD)) is not None:
-                found.append(cell)
-    return found
+                cells.append(cell)
+    return cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +445,7 @@ def _permissions(
     patterns: Iterable[tuple[str, _Principals]], principal: str, host: str, operation: int
 ) -> dict[str, _Permissions]:
     """The permissions of each resource name from ACLs for exactly this operation, or for ALL."""
-    found = {}
+    by_name = {}
     for name, principals in patterns:
         cells = _cells(principals, principal, host)
         if cells:
@@ -452,8 +455,8 @@ def _permissions(
                 for acl in cell.entries.values()
                 if acl.operation in (operation, AclOperation.ALL)
             }
-            found[name] = _Permissions(allowed=True in permissions, denied=False in permissions)
-    return found
+            by_name[name] = _Permissions(allowed=True in permissions, denied=False in permissions)
+    return by_name
 
 
 def _has_prefix(name: str, prefixes: set[str], lengths: list[int]) -> bool:

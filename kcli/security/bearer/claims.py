@@ -40,12 +40,12 @@ def decoded(section: str, name: str) -> Claims:
 def json_object(content: bytes, name: str) -> Claims:
     """Parses a JSON object. Raises TokenRefused if the content is not a JSON object, or if a name occurs twice."""
     try:
-        found = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_without_repetition)
+        claims = json.loads(content, parse_constant=_no_constant, object_pairs_hook=_without_repetition)
     except (ValueError, RecursionError):
         raise TokenRefused(f"the {name} is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(claims, dict):
         raise TokenRefused(f"the {name} is not a JSON object")
-    return found
+    return claims
 
 
 def _no_constant(name: str) -> object:
@@ -54,10 +54,10 @@ def _no_constant(name: str) -> object:
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     # Two parsers may choose different values of a repeated name, so such a token is ambiguous (RFC 7519, section 4).
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name occurs twice")
-    return found
+    return members
 
 
 def text(claims: Claims, name: str) -> str:
@@ -104,7 +104,7 @@ def texts(claims: Claims, name: str) -> tuple[str, ...]:
     value = claims.get(name)
     if value is None:
         return ()
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+    items = [value] if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise TokenRefused(f"the claim {name} is not a string or a list of strings")
-    return tuple(found)
+    return tuple(items)

@@ -48,10 +48,10 @@ class KeySet:
         """The key with this id for this algorithm, or None. Without an id, returns the key for this algorithm if the
         set has exactly one.
         """
-        usable = [each for each in self.keys if algorithm in each.algorithms]
+        usable = [key for key in self.keys if algorithm in key.algorithms]
         if key_id is None:
             return usable[0] if len(usable) == 1 else None
-        return next((each for each in usable if each.key_id == key_id), None)
+        return next((candidate for candidate in usable if candidate.key_id == key_id), None)
 
 
 def parse_key_set(content: bytes) -> KeySet:
@@ -68,10 +68,10 @@ def parse_key_set(content: bytes) -> KeySet:
         raise KeySetError('the key set has no list "keys"')
     if len(listed) > KEYS_MAX:
         raise KeySetError(f"the key set has more than {KEYS_MAX} keys")
-    found = tuple(key for each in listed if isinstance(each, dict) and (key := _key(each)) is not None)
-    if not found:
+    keys = tuple(key for entry in listed if isinstance(entry, dict) and (key := _key(entry)) is not None)
+    if not keys:
         raise KeySetError("the key set has no RSA or EC key for signatures")
-    return KeySet(found)
+    return KeySet(keys)
 
 
 def _key(listed: Mapping[str, object]) -> VerificationKey | None:
@@ -103,5 +103,7 @@ def _algorithms(listed: Mapping[str, object]) -> tuple[str, ...]:
         allowed = _RSA
     elif listed.get("kty") == "EC" and listed.get("crv") in _BY_CURVE:
         allowed = (_BY_CURVE[str(listed["crv"])],)
-    wanted = listed.get("alg")
-    return allowed if wanted is None else tuple(each for each in allowed if each == wanted)
+    algorithm = listed.get("alg")
+    return (
+        allowed if algorithm is None else tuple(candidate for candidate in allowed if candidate == algorithm)
+    )

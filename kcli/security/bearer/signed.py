@@ -43,15 +43,15 @@ class SignedCheck:
         self._now_ms = now_ms
 
     def __call__(self, token: str, _extensions: Mapping[str, str]) -> BearerToken:
-        found = self._verified(token)
-        expires_ms = self._check_times(found)
+        token_claims = self._verified(token)
+        expires_ms = self._check_times(token_claims)
         settings = self._settings
-        if settings.audiences and not set(settings.audiences) & set(claims.texts(found, "aud")):
+        if settings.audiences and not set(settings.audiences) & set(claims.texts(token_claims, "aud")):
             raise TokenRefused("the token is for another audience")
-        if settings.issuer is not None and found.get("iss") != settings.issuer:
+        if settings.issuer is not None and token_claims.get("iss") != settings.issuer:
             raise TokenRefused("the token is of another issuer")
-        self._check_scopes(found)
-        return BearerToken(claims.text(found, settings.subject_claim), expires_ms)
+        self._check_scopes(token_claims)
+        return BearerToken(claims.text(token_claims, settings.subject_claim), expires_ms)
 
     def _verified(self, token: str) -> claims.Claims:
         """Returns the claims of a token if its signature is valid. Raises TokenRefused otherwise."""
@@ -75,11 +75,11 @@ class SignedCheck:
             raise TokenRefused("the signature is invalid") from None
         return claims.decoded(payload, "payload")
 
-    def _check_times(self, found: claims.Claims) -> int:
+    def _check_times(self, token_claims: claims.Claims) -> int:
         now_ms, skew_ms = self._now_ms(), self._settings.clock_skew_seconds * 1000
-        expires_ms = claims.required_time_ms(found, "exp")
-        issued_ms = claims.required_time_ms(found, "iat")
-        begins_ms = claims.time_ms(found, "nbf")
+        expires_ms = claims.required_time_ms(token_claims, "exp")
+        issued_ms = claims.required_time_ms(token_claims, "iat")
+        begins_ms = claims.time_ms(token_claims, "nbf")
         if expires_ms + skew_ms <= now_ms:
             raise TokenRefused("the token has expired")
         if issued_ms - skew_ms > now_ms:
@@ -88,10 +88,10 @@ class SignedCheck:
             raise TokenRefused("the token is not valid yet")
         return expires_ms
 
-    def _check_scopes(self, found: claims.Claims) -> None:
+    def _check_scopes(self, token_claims: claims.Claims) -> None:
         """Checks the scopes of a token, because Kafka refuses tokens with invalid scopes. A string counts as one scope.
         Scopes have no other effect.
         """
-        scopes = claims.texts(found, self._settings.scope_claim)
+        scopes = claims.texts(token_claims, self._settings.scope_claim)
         if len(set(scopes)) != len(scopes) or not all(trim(scope) for scope in scopes):
             raise TokenRefused(f"the claim {self._settings.scope_claim} has an empty or repeated scope")

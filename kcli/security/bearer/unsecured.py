@@ -39,28 +39,28 @@ class UnsecuredCheck:
         header, payload, signature = claims.sections(token)
         if claims.decoded(header, "header").get("alg") != "none" or signature:
             raise TokenRefused('an unsecured token has the algorithm "none" and no signature')
-        found = claims.decoded(payload, "payload")
-        principal = claims.text(found, self._principal_claim)
+        token_claims = claims.decoded(payload, "payload")
+        principal = claims.text(token_claims, self._principal_claim)
         now_ms = self._now_ms()
-        issued_ms = claims.time_ms(found, "iat")
-        expires_ms = claims.required_time_ms(found, "exp")
+        issued_ms = claims.time_ms(token_claims, "iat")
+        expires_ms = claims.required_time_ms(token_claims, "exp")
         if issued_ms is not None and issued_ms > now_ms + self._skew_ms:
             raise TokenRefused("the token was issued in the future")
         if now_ms - self._skew_ms >= expires_ms:
             raise TokenRefused("the token has expired")
         if issued_ms is not None and expires_ms <= issued_ms:
             raise TokenRefused("the token expires before it was issued")
-        self._check_scope(found)
+        self._check_scope(token_claims)
         return BearerToken(principal, expires_ms)
 
-    def _check_scope(self, found: claims.Claims) -> None:
+    def _check_scope(self, token_claims: claims.Claims) -> None:
         if not self._required_scope:
             return
-        value = found.get(self._scope_claim)
+        value = token_claims.get(self._scope_claim)
         has = (
             set(split_blanks(value))
             if isinstance(value, str)
-            else set(claims.texts(found, self._scope_claim))
+            else set(claims.texts(token_claims, self._scope_claim))
         )
         if not has.issuperset(self._required_scope):
             raise TokenRefused(

@@ -127,15 +127,15 @@ class BearerServer:
 
     def _checked(self, authorization_id: str, bearer: str, extensions: Mapping[str, str]) -> Outcome:
         try:
-            found = self._check(bearer, extensions)
+            token = self._check(bearer, extensions)
         except TokenRefused as refused:
             return self._refused(refused)
-        if authorization_id not in ("", found.principal):
+        if authorization_id not in ("", token.principal):
             raise SaslAuthenticationException(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
-                f"from the token's principal name ({found.principal})"
+                f"from the token's principal name ({token.principal})"
             )
-        return Success(found.principal, expires_at_ms=found.expires_at_ms)
+        return Success(token.principal, expires_at_ms=token.expires_at_ms)
 
     def _refused(self, refusal: TokenRefused) -> Outcome:
         self._refusal = refusal
@@ -152,17 +152,17 @@ def invalid_extensions(extensions: Mapping[str, str]) -> SaslAuthenticationExcep
 
 def _parsed(message: bytes) -> tuple[str, str, dict[str, str]]:
     try:
-        found = _MESSAGE.fullmatch(message.decode("ascii"))
+        match = _MESSAGE.fullmatch(message.decode("ascii"))
     except UnicodeDecodeError:
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         raise LoginRefused("Invalid OAUTHBEARER client first message")
     pairs = {}
-    for pair in filter(None, found["pairs"].split(_SEPARATOR)):
+    for pair in filter(None, match["pairs"].split(_SEPARATOR)):
         key, _, value = pair.partition("=")
         pairs[key] = value
     auth = _AUTH.fullmatch(pairs.pop("auth", ""))
     if auth is None or auth["scheme"].lower() != "bearer":
         raise LoginRefused("Invalid OAUTHBEARER client first message: invalid or missing 'auth'")
-    name = (found["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
+    name = (match["authzid"] or "").replace("=2C", ",").replace("=3D", "=")
     return name, auth["token"], pairs

@@ -234,29 +234,29 @@ class ScramServer:
         return self._final(text, state)
 
     def _first(self, text: str) -> Challenge | InThread:
-        found = re.fullmatch(_CLIENT_FIRST, text)
-        if found is None:
+        match = re.fullmatch(_CLIENT_FIRST, text)
+        if match is None:
             raise LoginRefused("Invalid SCRAM client first message format")
-        name = _unescaped(found["name"])
-        if found["authzid"] is not None and _unescaped(found["authzid"]) != name:
+        name = _unescaped(match["name"])
+        if match["authzid"] is not None and _unescaped(match["authzid"]) != name:
             raise SaslAuthenticationException(DIFFERENT_AUTHORIZATION_ID)
-        if _extensions(found["extensions"]).get(_BY_TOKEN, "").lower() != "true":
+        if _extensions(match["extensions"]).get(_BY_TOKEN, "").lower() != "true":
             credential = self._users.credential_of(name, self._mechanism)
-            return self._challenge(found, name, credential)
+            return self._challenge(match, name, credential)
         token_of = self._users.token_of
         if token_of is None:
-            return self._challenge(found, name, None, is_token=True)
+            return self._challenge(match, name, None, is_token=True)
 
         def look_up() -> Challenge:
             token = token_of(name, self._mechanism)
             credential = None if token is None else token.scram
-            return self._challenge(found, name, credential, token, is_token=True)
+            return self._challenge(match, name, credential, token, is_token=True)
 
         return InThread(look_up)
 
     def _challenge(
         self,
-        found: re.Match[str],
+        match: re.Match[str],
         name: str,
         credential: ScramCredential | None,
         token: TokenLogin | None = None,
@@ -271,12 +271,12 @@ class ScramServer:
         # Computed for a known user too, so that logins of known and unknown users take the same time.
         no_credential = self._users.no_credential(name, self._mechanism, is_token=is_token)
         used = no_credential if credential is None else credential
-        nonce = found["nonce"] + self._nonce
+        nonce = match["nonce"] + self._nonce
         challenge = f"r={nonce},s={base64.b64encode(used.salt).decode()},i={used.iterations}"
         self._state = _Challenged(
-            found["header"],
+            match["header"],
             nonce,
-            f"{found['bare']},{challenge}",
+            f"{match['bare']},{challenge}",
             used,
             credential is not None,
             name,
@@ -286,17 +286,17 @@ class ScramServer:
         return Challenge(challenge.encode())
 
     def _final(self, text: str, state: _Challenged) -> Success:
-        found = re.fullmatch(_CLIENT_FINAL, text)
-        if found is None:
+        match = re.fullmatch(_CLIENT_FINAL, text)
+        if match is None:
             raise LoginRefused("Invalid SCRAM client final message format")
-        if found["nonce"] != state.nonce:
+        if match["nonce"] != state.nonce:
             raise LoginRefused("Invalid client nonce in the final client message.")
-        if base64.b64decode(found["binding"]) != state.header.encode():
+        if base64.b64decode(match["binding"]) != state.header.encode():
             raise LoginRefused("the channel binding differs from the header of the first message")
         hash_name = self._mechanism.hash_name
-        said = f"{state.said},{found['said']}".encode()
+        said = f"{state.said},{match['said']}".encode()
         signature = hmac.digest(state.credential.stored_key, said, hash_name)
-        proof = base64.b64decode(found["proof"])
+        proof = base64.b64decode(match["proof"])
         if len(proof) != len(signature):
             raise LoginRefused("Invalid client credentials")
         client_key = bytes(mine ^ signed for mine, signed in zip(proof, signature, strict=True))

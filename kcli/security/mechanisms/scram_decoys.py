@@ -84,13 +84,13 @@ class Decoys:
 
 def forms_of(credentials: Iterable[ScramCredential]) -> tuple[tuple[CredentialForm, int], ...]:
     """Counts the forms of the known credentials."""
-    return tuple(sorted(Counter(form_of(each) for each in credentials).items()))
+    return tuple(sorted(Counter(form_of(credential) for credential in credentials).items()))
 
 
 def form_of(credential: ScramCredential) -> CredentialForm:
     """The form of a credential. The alphabet is the smallest known one that has all characters of the salt."""
     salt = credential.salt
-    alphabet = next(each for each in _ALPHABETS if not salt.strip(each))
+    alphabet = next(characters for characters in _ALPHABETS if not salt.strip(characters))
     if alphabet in _ALPHABETS[:3] and len(salt) in _JAVA_LENGTHS:
         return CredentialForm(credential.iterations)
     return CredentialForm(credential.iterations, alphabet, len(salt))

@@ -155,8 +155,8 @@ class KeptContext:
         valid context. If there is no valid context yet, raises the error of the stores.
         """
         # The stamps are taken before the files are read, so the next call finds a change that happens in between.
-        wanted = (tls, file_stamps(tls.stores.files))
-        if self._context is not None and wanted == self._from:
+        source = (tls, file_stamps(tls.stores.files))
+        if self._context is not None and source == self._from:
             return self._context
         try:
             self._context = self._made(tls)
@@ -166,7 +166,7 @@ class KeptContext:
             _log.error(
                 "%s keep their certificates, because the new ones cannot be used: %s", self._whose, error
             )
-        self._from = wanted
+        self._from = source
         return self._context
 
     def _made(self, tls: ClientTls) -> ssl.SSLContext:
@@ -298,4 +298,4 @@ def openssl_name(suite: str) -> str | None:
         scratch.set_ciphers(name)
     except ssl.SSLError:
         return None
-    return name if any(each["name"] == name for each in scratch.get_ciphers()) else None
+    return name if any(cipher["name"] == name for cipher in scratch.get_ciphers()) else None

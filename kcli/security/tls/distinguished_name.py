@@ -44,7 +44,7 @@ def name_text(name: bytes, separator: str = ",") -> str:
         (_, content), *rest = _values(name)
         if rest:
             raise ValueError("a name has bytes after its end")
-        return separator.join(reversed([_relative_name(each) for _, each in _values(content)]))
+        return separator.join(reversed([_relative_name(value) for _, value in _values(content)]))
     except IndexError as error:
         raise ValueError("a name ends too early") from error
 

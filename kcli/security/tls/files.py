@@ -12,15 +12,15 @@ Stamp = tuple[int, int, int]
 
 def file_stamps(files: Iterable[str]) -> tuple[Stamp | None, ...]:
     """The stamp of each file. None for a file that cannot be read."""
-    found: list[Stamp | None] = []
+    stamps: list[Stamp | None] = []
     for path in files:
         try:
             status = os.stat(path)
         except OSError:
-            found.append(None)
+            stamps.append(None)
         else:
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(found)
+            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(stamps)
 
 
 def is_readable_by_all(path: str) -> bool:

@@ -82,16 +82,16 @@ def _next_rule(text: str, at: int) -> tuple[Rule | None, int]:
     """Parses the rule that begins at `at`. Returns the rule (None if it is empty), and the index at which the next rule
     begins.
     """
-    found = _RULE.match(text, at)
-    begins = found.end() if found else at + len(_DEFAULT) if text.startswith(_DEFAULT, at) else at
+    match = _RULE.match(text, at)
+    begins = match.end() if match else at + len(_DEFAULT) if text.startswith(_DEFAULT, at) else at
     end = _END.search(text, begins)
     assert end is not None, "the end of the text is an end"
     left = text[begins : end.start()]
     if left:
         rule = text[at : end.start()]
         raise ConfigError(f"Invalid rule: `{rule}`, unmatched substring: `{left}`", key=KEY)
-    if found:
-        return _rule(*found.groups(), text=found.group()), end.end()
+    if match:
+        return _rule(*match.groups(), text=match.group()), end.end()
     return (Rule() if begins > at else None), end.end()
 
 

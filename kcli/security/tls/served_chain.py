@@ -43,9 +43,11 @@ def served_chain(entry: KeyEntry, trusted: TrustStore | None) -> tuple[x509.Cert
         return chain
     (own,) = chain
     issuers = (
-        [each for each in trusted.certificates if each.subject == own.issuer] if trusted is not None else []
+        [certificate for certificate in trusted.certificates if certificate.subject == own.issuer]
+        if trusted is not None
+        else []
     )
-    return (own, own) if any(_is_refused(entry.key, (own, each)) for each in issuers) else chain
+    return (own, own) if any(_is_refused(entry.key, (own, issuer)) for issuer in issuers) else chain
 
 
 def is_known_root(certificate: x509.Certificate) -> bool:

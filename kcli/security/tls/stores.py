@@ -205,7 +205,7 @@ def load_trust_store(settings: StoreSettings) -> TrustStore | None:
 
 def certificates_text(certificates: Iterable[x509.Certificate]) -> str:
     """Converts certificates to PEM text."""
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
@@ -237,10 +237,10 @@ def _blocks(text: str, kind: str) -> list[tuple[str, bytes]]:
     The lines of a block may also be separated by spaces or by the two characters \\n.
     """
     # A property of one line has no line ends, so the two characters \n may take their place.
-    found = _BLOCK.findall(text.replace("\\n", "\n"))
+    pem_blocks = _BLOCK.findall(text.replace("\\n", "\n"))
     blocks = [
         (name, base64.b64decode("".join(split_blanks(_HEADER.sub("", body))), validate=True))
-        for name, body in found
+        for name, body in pem_blocks
         if name.endswith(kind)
     ]
     if not blocks:
@@ -253,10 +253,10 @@ def _certificates(text: str) -> tuple[x509.Certificate, ...]:
 
 
 def _private_key(text: str, password: str | None) -> str:
-    found = _blocks(text, "PRIVATE KEY")
-    if len(found) != 1:
-        raise ValueError(f"Expected one private key, but found {len(found)}")
-    name, content = found[0]
+    blocks = _blocks(text, "PRIVATE KEY")
+    if len(blocks) != 1:
+        raise ValueError(f"Expected one private key, but found {len(blocks)}")
+    name, content = blocks[0]
     if name not in ("PRIVATE KEY", "ENCRYPTED PRIVATE KEY"):
         # Kafka cannot load a key in the older forms either.
         raise ValueError(
@@ -300,7 +300,7 @@ def _pkcs12_entries(content: bytes, password: str) -> tuple[KeyEntry, ...]:
     if store.key is None or store.cert is None:
         raise ValueError("the store has no private key")
     own = store.cert.certificate
-    others = {each.certificate.subject: each.certificate for each in store.additional_certs}
+    others = {additional.certificate.subject: additional.certificate for additional in store.additional_certs}
     alias = (store.cert.friendly_name or b"1").decode(
         "utf-8", "replace"
     )  # 1 is Java's name for a nameless entry
@@ -322,7 +322,7 @@ def _pkcs12_trusted(content: bytes, password: str | None) -> tuple[x509.Certific
 
     store = pkcs12.load_pkcs12(content, None if password is None else password.encode())
     own = () if store.cert is None else (store.cert.certificate,)
-    return _some((*own, *(each.certificate for each in store.additional_certs)))
+    return _some((*own, *(additional.certificate for additional in store.additional_certs)))
 
 
 def _jks_entries(content: bytes, password: str, key_password: str | None) -> tuple[KeyEntry, ...]:
@@ -333,7 +333,7 @@ def _jks_entries(content: bytes, password: str, key_password: str | None) -> tup
         if not entry.is_decrypted():
             _decrypt(entry, key_password if key_password is not None else password)
         key = _loaded_key(entry.pkey_pkcs8, None)
-        chain = tuple(x509.load_der_x509_certificate(each) for _, each in entry.cert_chain)
+        chain = tuple(x509.load_der_x509_certificate(certificate) for _, certificate in entry.cert_chain)
         entries.append(KeyEntry(_pkcs8_text(key), chain, name))
     if not entries:
         raise ValueError("the store has no private key")
@@ -345,7 +345,7 @@ def _jks_trusted(content: bytes, password: str | None) -> tuple[x509.Certificate
     trusted = [store.certs[name].cert for name in sorted(store.certs)]
     # Java trusts the own certificate of a key entry too.
     trusted += [store.private_keys[name].cert_chain[0][1] for name in sorted(store.private_keys)]
-    return _some(tuple(x509.load_der_x509_certificate(each) for each in trusted))
+    return _some(tuple(x509.load_der_x509_certificate(certificate) for certificate in trusted))
 
 
 def _jks(content: bytes, password: str | None) -> JavaKeyStore:

@@ -69,7 +69,7 @@ class LogCleaning:
     @property
     def found(self) -> Dirtiest:
         """The result of the last search for a log to clean."""
-        return self._cleaner.found
+        return self._cleaner.dirtiest
 
     @property
     def is_dead(self) -> bool:

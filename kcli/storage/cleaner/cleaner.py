@@ -82,7 +82,7 @@ class LogCleaner:
     ) -> None:
         """Makes a cleaner. If `run_pass` is None, a pass runs in this process, in the calling thread."""
         self.limits = limits
-        self.found = Dirtiest()
+        self.dirtiest = Dirtiest()
         self._store = store
         self._run_pass = run_pass or self._run_here
         self._guard = threading.Lock()
@@ -144,11 +144,11 @@ class LogCleaner:
             else:
                 if candidate is not None:
                     candidates.append(candidate)
-        self.found = Dirtiest(
-            max((each.dirty_ratio for each in candidates), default=0.0),
-            max((each.overdue_ms for each in candidates), default=0),
+        self.dirtiest = Dirtiest(
+            max((candidate.dirty_ratio for candidate in candidates), default=0.0),
+            max((candidate.overdue_ms for candidate in candidates), default=0),
         )
-        return max(candidates, key=lambda each: each.dirty_ratio, default=None)
+        return max(candidates, key=lambda candidate: candidate.dirty_ratio, default=None)
 
     def _compacted(self) -> Iterable[PartitionLog]:
         for log in self._store.all_logs():

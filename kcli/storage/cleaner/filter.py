@@ -45,7 +45,7 @@ max.message.bytes. A few reports are enough to show an operator that max.message
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptBatches:
     """Collects the kept batches of a chunk, in the order in which they are written."""
 
     buffers: list[Buffer] = field(default_factory=list)
@@ -91,8 +91,8 @@ class ActiveProducers:
         lasts = headers["base_offset"] + headers["last_offset_delta"]
         newest_marker = (offsets == NO_DATA) & (headers["attributes"] & CONTROL != 0)
         newest_marker &= headers["producer_epoch"] == self._epochs[nth]
-        found: Bools = (ids >= 0) & (self._ids[nth] == ids) & ((lasts == offsets) | newest_marker)
-        return found
+        depends: Bools = (ids >= 0) & (self._ids[nth] == ids) & ((lasts == offsets) | newest_marker)
+        return depends
 
 
 class BatchFilter:
@@ -119,18 +119,18 @@ class BatchFilter:
         self._upper_bound_offset = upper_bound_offset
         self._max_message_bytes = max_message_bytes
 
-    def keep(self, table: BatchHeaders, kept: Kept) -> None:
-        """Filters the batches of `table`. Adds the kept batches and records to `kept`."""
-        judged = self._judge(table, kept)
+    def keep(self, table: BatchHeaders, kept_batches: KeptBatches) -> None:
+        """Filters the batches of `table`. Adds the rest of the batches and records to `kept_batches`."""
+        judged = self._judge(table, kept_batches)
         rewritten: dict[int, tuple[bytes, int]] = {}
         counts = np.zeros(len(table), np.int64)
-        wanted = np.flatnonzero(~judged.discard & (table.headers["count"] > 0))
-        for walk in whole_walks(table, wanted) if len(wanted) else ():
+        rows = np.flatnonzero(~judged.discard & (table.headers["count"] > 0))
+        for walk in whole_walks(table, rows) if len(rows) else ():
             if isinstance(walk, GiantBatch):
                 counts[walk.row] = self._keep_giant(walk, judged, rewritten)
             else:
                 counts[walk.rows] = self._keep_walk(walk, judged, rewritten)
-        self._collect(table, counts, rewritten, judged.retain, kept)
+        self._collect(table, counts, rewritten, judged.retain, kept_batches)
 
     def _keep_walk(
         self, walk: RecordWalk, judged: BatchVerdicts, rewritten: dict[int, tuple[bytes, int]]
@@ -194,7 +194,7 @@ class BatchFilter:
             stay |= np.repeat(is_control, walk.counts)
         return stay
 
-    def _judge(self, table: BatchHeaders, kept: Kept) -> BatchVerdicts:
+    def _judge(self, table: BatchHeaders, kept_batches: KeptBatches) -> BatchVerdicts:
         headers = table.headers
         discard, idle_marker = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
         lasts = headers["base_offset"] + headers["last_offset_delta"]
@@ -207,7 +207,7 @@ class BatchFilter:
                 idle_marker[row] = idle
                 discard[row] = idle and horizons[row] != NO_HORIZON and horizons[row] <= self._now_ms
                 if aborted is not None:
-                    kept.aborted.append(aborted)
+                    kept_batches.aborted.append(aborted)
             else:
                 discard[row] = self._transactions.is_aborted(producer_id, last_offset)
         retain = self._producers.depend_on(table) | (lasts + 1 == self._upper_bound_offset)
@@ -218,13 +218,13 @@ class BatchFilter:
         horizon. Tombstones in such a batch are kept."""
         assert columns.keys is not None and columns.values is not None
         stay: Bools = columns.offsets > self._offsets.latest_offset
-        asked = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
-        if len(asked):
+        keyed = np.flatnonzero(~stay & (columns.keys.lengths >= 0))
+        if len(keyed):
             latest = self._latest(
-                columns.buffer, Spans(columns.keys.starts[asked], columns.keys.lengths[asked])
+                columns.buffer, Spans(columns.keys.starts[keyed], columns.keys.lengths[keyed])
             )
             may_stay = (columns.values.lengths >= 0) | in_time
-            stay[asked] = (columns.offsets[asked] >= latest) & may_stay[asked]
+            stay[keyed] = (columns.offsets[keyed] >= latest) & may_stay[keyed]
         return stay
 
     def _latest(self, buffer: bytes, keys: Spans) -> Ints:
@@ -238,12 +238,12 @@ class BatchFilter:
         counts: Ints,
         rewritten: dict[int, tuple[bytes, int]],
         retain: Bools,
-        kept: Kept,
+        kept_batches: KeptBatches,
     ) -> None:
-        """Adds the batches to `kept` in the order of the log: unchanged batches, rewritten batches, and the headers of
-        empty batches that must be kept."""
+        """Adds batches to `kept_batches` in the order of the log: unchanged batches, rewritten batches, and the headers
+        of empty batches that must be kept."""
         view = memoryview(table.raw)
-        kept.records += int(counts.sum())
+        kept_batches.records += int(counts.sum())
         rows = np.flatnonzero((counts > 0) | retain)
         lasts = (table.headers["base_offset"] + table.headers["last_offset_delta"])[rows].tolist()
         newest = table.headers["max_timestamp"][rows].tolist()
@@ -253,14 +253,14 @@ class BatchFilter:
         for nth, row in enumerate(rows.tolist()):
             if row in rewritten:
                 batch, max_timestamp_ms = rewritten[row]
-                kept.add(batch, lasts[nth], max_timestamp_ms)
-                self._note_grown(lasts[nth], len(batch), sizes[nth], kept)
+                kept_batches.add(batch, lasts[nth], max_timestamp_ms)
+                self._note_grown(lasts[nth], len(batch), sizes[nth], kept_batches)
             elif whole[nth]:
-                kept.add(view[starts[nth] : starts[nth] + sizes[nth]], lasts[nth], newest[nth])
+                kept_batches.add(view[starts[nth] : starts[nth] + sizes[nth]], lasts[nth], newest[nth])
             else:
-                kept.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
+                kept_batches.add(empty_batch(read_header(table.raw, starts[nth])), lasts[nth], newest[nth])
 
-    def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept: Kept) -> None:
+    def keep_legacy(self, message: bytes, *, retain_deletes: bool, kept_batches: KeptBatches) -> None:
         """Filters one message (or wrapper) of magic 0 or 1. The kept records of a wrapper become a batch of magic 2."""
         header = read_header(message)
         records = list(read_records(message))
@@ -276,18 +276,23 @@ class BatchFilter:
                 and (record.value is not None or retain_deletes)
             )
         ]
-        kept.records += len(stay)
+        kept_batches.records += len(stay)
         if len(stay) == len(records):
-            kept.add(message, header.last_offset, header.max_timestamp_ms)
+            kept_batches.add(message, header.last_offset, header.max_timestamp_ms)
         elif stay:
             batch = modern_batch(header, stay)
             placed = read_header(batch)
-            kept.add(batch, placed.last_offset, placed.max_timestamp_ms)
-            self._note_grown(placed.last_offset, len(batch), len(message), kept)
+            kept_batches.add(batch, placed.last_offset, placed.max_timestamp_ms)
+            self._note_grown(placed.last_offset, len(batch), len(message), kept_batches)
 
-    def _note_grown(self, last_offset: Offset, size_bytes: int, before_bytes: int, kept: Kept) -> None:
-        if size_bytes > max(before_bytes, self._max_message_bytes) and len(kept.grown) < MAX_GROWN_TOLD:
-            kept.grown.append(GrownBatch(last_offset, size_bytes))
+    def _note_grown(
+        self, last_offset: Offset, size_bytes: int, before_bytes: int, kept_batches: KeptBatches
+    ) -> None:
+        if (
+            size_bytes > max(before_bytes, self._max_message_bytes)
+            and len(kept_batches.grown) < MAX_GROWN_TOLD
+        ):
+            kept_batches.grown.append(GrownBatch(last_offset, size_bytes))
 
 
 def control_type(table: BatchHeaders, row: int) -> int | None:

@@ -130,18 +130,18 @@ class OffsetMap:
 
     def get(self, hashes: Hashes) -> Ints:
         """The offset of each key, or NOT_FOUND for a key that is missing."""
-        found = np.full(hashes.shape[1], NOT_FOUND, np.int64)
+        offsets = np.full(hashes.shape[1], NOT_FOUND, np.int64)
         rows = np.arange(hashes.shape[1])
         slot, step = self._path(hashes)
         while len(rows):
             entries = self._rows.take(slot, axis=0)
             stored = entries[:, OFFSET].view(np.int64)
             same = _are_of(entries, hashes) & (stored > 0)
-            found[rows[same]] = stored[same] - 1
+            offsets[rows[same]] = stored[same] - 1
             on = np.flatnonzero((stored > 0) & ~same)
             rows, step, hashes = rows[on], step[on], hashes[:, on]
             slot = (slot[on] + step) % self.slots
-        return found
+        return offsets
 
     def _put_all(self, hashes: Hashes, offsets: Ints) -> None:
         slot, step = self._path(hashes)
@@ -150,12 +150,12 @@ class OffsetMap:
             free = np.flatnonzero(entries[:, OFFSET] == 0)
             if len(free):
                 # Several keys may claim the same free slot. numpy guarantees that the last of them gets it.
-                wanted = slot[free]
-                self._offsets[wanted] = -1 - free
-                won = free[self._offsets[wanted] == -1 - free]
+                free_slots = slot[free]
+                self._offsets[free_slots] = -1 - free
+                won = free[self._offsets[free_slots] == -1 - free]
                 self._rows[slot[won], :OFFSET] = hashes[:, won].T
                 self.size += len(won)
-                entries[free] = self._rows.take(wanted, axis=0)
+                entries[free] = self._rows.take(free_slots, axis=0)
             same = _are_of(entries, hashes)
             # The offsets rise, so the last offset of a key is stored.
             self._offsets[slot[same]] = offsets[same] + 1

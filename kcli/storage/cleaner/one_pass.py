@@ -28,7 +28,7 @@ from kcli.protocol.batches.batch import (
 from kcli.protocol.batches.batch_headers import BatchHeaders, read_headers
 from kcli.protocol.batches.columns import Depth, Spans, walks
 from kcli.runtime.disk import Disk
-from kcli.storage.cleaner.filter import ActiveProducers, BatchFilter, Kept, control_type, joined
+from kcli.storage.cleaner.filter import ActiveProducers, BatchFilter, KeptBatches, control_type, joined
 from kcli.storage.cleaner.offset_map import KeyHash, OffsetMap
 from kcli.storage.cleaner.plan import (
     CleanedSegment,
@@ -131,7 +131,7 @@ class CleaningPass:
             max_message_bytes=plan.max_message_bytes,
         )
         horizon_ms = self._legacy_horizon_ms()
-        kept, size_bytes = Kept(), 0
+        kept_batches, size_bytes = KeptBatches(), 0
         self._records_read = self._bytes_read = 0
         for group in grouped(
             sources,
@@ -139,17 +139,17 @@ class CleaningPass:
             max_index_bytes=plan.segment_index_bytes,
             upper_bound_offset=plan.upper_bound_offset,
         ):
-            cleaned = self._clean_group(group, batch_filter, kept, horizon_ms)
+            cleaned = self._clean_group(group, batch_filter, kept_batches, horizon_ms)
             size_bytes += cleaned.sizes[LOG_SUFFIX]
             yield cleaned
         yield CleaningDone(
             end_offset,
             offsets.size,
             self._records_read,
-            kept.records,
+            kept_batches.records,
             self._bytes_read,
             size_bytes,
-            tuple(kept.grown),
+            tuple(kept_batches.grown),
             offsets.size / offsets.capacity,
         )
 
@@ -192,15 +192,15 @@ class CleaningPass:
         """Maps the keys in the batches of `table`. Returns True if the map was full before the last key."""
         headers, first_dirty = table.headers, self._plan.first_dirty_offset
         lasts = (headers["base_offset"] + headers["last_offset_delta"]).astype(np.int64)
-        wanted = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
+        mapped = (headers["attributes"] & CONTROL == 0) & (headers["count"] > 0) & (lasts >= first_dirty)
         for row in np.flatnonzero(headers["attributes"] & (TRANSACTIONAL | CONTROL)).tolist():
             producer_id = ProducerId(int(headers["producer_id"][row]))
             last_offset = Offset(int(lasts[row]))
             if headers["attributes"][row] & CONTROL:
                 transactions.end(producer_id, last_offset, control_type(table, row))
             elif transactions.is_aborted(producer_id, last_offset):
-                wanted[row] = False
-        rows = np.flatnonzero(wanted)
+                mapped[row] = False
+        rows = np.flatnonzero(mapped)
         for walk in walks(table, rows) if len(rows) else ():
             columns = walk.columns(Depth.KEY)
             assert columns.keys is not None
@@ -235,7 +235,11 @@ class CleaningPass:
     # --- writing
 
     def _clean_group(
-        self, group: list[SourceSegment], batch_filter: BatchFilter, kept: Kept, legacy_horizon_ms: int
+        self,
+        group: list[SourceSegment],
+        batch_filter: BatchFilter,
+        kept_batches: KeptBatches,
+        legacy_horizon_ms: int,
     ) -> CleanedSegment:
         """Writes the kept records of consecutive segments to one new segment."""
         plan = self._plan
@@ -253,10 +257,10 @@ class CleaningPass:
             for piece in self._pieces(segment, Position(0)):
                 if isinstance(piece, BatchHeaders):
                     self._records_read += int(piece.headers["count"].sum())
-                    batch_filter.keep(piece, kept)
+                    batch_filter.keep(piece, kept_batches)
                 else:
-                    batch_filter.keep_legacy(piece, retain_deletes=retain_deletes, kept=kept)
-                self._write(cleaned, kept)
+                    batch_filter.keep_legacy(piece, retain_deletes=retain_deletes, kept_batches=kept_batches)
+                self._write(cleaned, kept_batches)
         cleaned.seal()
         cleaned.flush()
         # The new file gets the modification time of the last source, which retention by time uses.
@@ -274,23 +278,23 @@ class CleaningPass:
         cleaned.files.close()
         return CleanedSegment(tuple(segment.base_offset for segment in group), sizes)
 
-    def _write(self, cleaned: Segment, kept: Kept) -> None:
-        if kept.buffers:
-            last_offset, _timestamp_ms, _size = kept.placed[-1]
+    def _write(self, cleaned: Segment, kept_batches: KeptBatches) -> None:
+        if kept_batches.buffers:
+            last_offset, _timestamp_ms, _size = kept_batches.placed[-1]
             if not cleaned.fits(last_offset):
                 raise CorruptRecordError(
                     f"{cleaned.log.path.removesuffix(CLEANED_SUFFIX)}: offset {last_offset} is too far from the base "
                     f"offset for an index: such a segment is split when the broker starts without a clean shutdown"
                 )
-            batches = b"".join(kept.buffers)
+            batches = b"".join(kept_batches.buffers)
             cleaned.write((batches,))
-            cleaned.add(kept.placed, self._plan.index_interval_bytes)
-            kept.buffers.clear()
-            kept.placed.clear()
+            cleaned.add(kept_batches.placed, self._plan.index_interval_bytes)
+            kept_batches.buffers.clear()
+            kept_batches.placed.clear()
             self._throttle.pass_on(len(batches))
-        for aborted in kept.aborted:
+        for aborted in kept_batches.aborted:
             cleaned.txn_index.append(aborted)
-        kept.aborted.clear()
+        kept_batches.aborted.clear()
 
     def _legacy_horizon_ms(self) -> int:
         """The delete horizon for tombstones in messages of the old formats, which do not store a delete horizon. The

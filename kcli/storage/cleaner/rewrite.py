@@ -39,11 +39,12 @@ NO_HORIZON = -1
 
 @dataclass(frozen=True, slots=True)
 class Survivors:
-    """The kept records of a `RecordWalk`. `horizons` contains the new delete horizon of each batch."""
+    """The kept records of a `RecordWalk`. `mask` is True for a kept record. `horizons` contains the new delete horizon
+    of each batch."""
 
     walk: RecordWalk
     timestamps: Ints
-    kept: Bools
+    mask: Bools
     horizons: Ints
 
 
@@ -65,11 +66,11 @@ def empty_batch(header: BatchHeader) -> bytes:
     )
 
 
-def modern_batch(header: BatchHeader, kept: list[Record]) -> bytes:
+def modern_batch(header: BatchHeader, records: list[Record]) -> bytes:
     """Encodes the kept records of a message of an old format as a batch of magic 2."""
     return encode_batch(
-        kept,
-        base_offset=kept[0].offset,
+        records,
+        base_offset=records[0].offset,
         codec=header.codec,
         log_append_time_ms=header.max_timestamp_ms if header.is_log_append_time else None,
     )
@@ -81,7 +82,7 @@ def rewritten_batches(survivors: Survivors, lanes: Ints) -> Iterator[tuple[bytes
     walk = survivors.walk
     chosen = np.zeros(len(walk.counts), np.bool_)
     chosen[lanes] = True
-    rows = np.flatnonzero(survivors.kept & np.repeat(chosen, walk.counts))
+    rows = np.flatnonzero(survivors.mask & np.repeat(chosen, walk.counts))
     counts = np.bincount(np.repeat(np.arange(len(walk.counts)), walk.counts)[rows], minlength=len(chosen))[
         lanes
     ]
@@ -137,7 +138,7 @@ def rewritten_giant(
 
 def _part_bodies(parts: Iterable[Survivors], base_ms: int) -> Iterator[bytes]:
     for part in parts:
-        rows = np.flatnonzero(part.kept)
+        rows = np.flatnonzero(part.mask)
         if len(rows):
             yield from _bodies(part.walk, rows, part.timestamps[rows] - base_ms, np.zeros(1, np.int64))
 

@@ -144,30 +144,30 @@ class EntryFile:
 
     def floor(self, target: int, *, field: int) -> tuple[int, int] | None:
         """The last entry whose value in column `field` is at most `target`. None if there is no such entry."""
-        found = self.find(target, field=field)
-        if not found:
+        count = self.find(target, field=field)
+        if not count:
             return None
         file, cuts, start, window = EntryFile._window
-        at = (found - 1 - start) * self._entry.size
+        at = (count - 1 - start) * self._entry.size
         is_there = file is self and cuts == self._cuts and 0 <= at < len(window)
-        return self._unpack(window, at) if is_there else self.entry(found - 1)
+        return self._unpack(window, at) if is_there else self.entry(count - 1)
 
     def _narrow(self, target: int, field: int, page: int) -> tuple[int, int]:
         """Narrows the bounds of a search. First searches the entries that were read last. Then searches the page that
         would contain the target if the values rose evenly, as offsets mostly do."""
         file, cuts, start, window = EntryFile._window
         if file is self and cuts == self._cuts:
-            found = self._find_in(window, start, target, field)
-            if start < found < start + len(window) // self._entry.size:
-                return found, found
+            nth = self._find_in(window, start, target, field)
+            if start < nth < start + len(window) // self._entry.size:
+                return nth, nth
         last = self.last()
         assert last is not None, "there is more than a page of entries"
         guess = target * self.count // max(last[field], 1) - page // 2
         start = min(max(guess, 0), self.count - page)
-        found = self._find_in(self._read_window(start, start + page), start, target, field)
-        if found == start:
+        nth = self._find_in(self._read_window(start, start + page), start, target, field)
+        if nth == start:
             return 0, start
-        return (found, self.count) if found == start + page else (found, found)
+        return (nth, self.count) if nth == start + page else (nth, nth)
 
     def _read_window(self, start: int, end: int) -> bytes:
         cuts = self._cuts  # read first, because a truncation during the read makes the window invalid
@@ -265,23 +265,23 @@ class OffsetIndex:
 
     def lookup(self, offset: Offset) -> OffsetPosition:
         """The last entry at or below `offset`. Without such an entry, the start of the segment."""
-        found = self.entries.floor(offset - self.base_offset, field=0)
-        if found is None:
+        entry = self.entries.floor(offset - self.base_offset, field=0)
+        if entry is None:
             return OffsetPosition(self.base_offset, Position(0))
-        relative, position = found
+        relative, position = entry
         return OffsetPosition(Offset(self.base_offset + relative), Position(position))
 
     def position_at_or_below(self, position: Position) -> Position:
         """The last position in the index that is not after `position`."""
-        found = self.entries.floor(position, field=1)
-        return Position(0 if found is None else found[1])
+        entry = self.entries.floor(position, field=1)
+        return Position(0 if entry is None else entry[1])
 
     def upper_bound(self, position: Position) -> Offset | None:
         """The offset of the first entry at or after `position`. None if there is no such entry."""
-        found = self.entries.find(position - 1, field=1)
-        if found == self.entries.count:
+        nth = self.entries.find(position - 1, field=1)
+        if nth == self.entries.count:
             return None
-        return Offset(self.base_offset + self.entries.entry(found)[0])
+        return Offset(self.base_offset + self.entries.entry(nth)[0])
 
     def last(self) -> OffsetPosition | None:
         last = self.entries.last()
@@ -318,10 +318,10 @@ class TimeIndex:
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
         """The last entry at or below `timestamp_ms`. Without such an entry, (−1, base offset)."""
-        found = self.entries.floor(timestamp_ms, field=0)
-        if found is None:
+        entry = self.entries.floor(timestamp_ms, field=0)
+        if entry is None:
             return TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        timestamp, relative = found
+        timestamp, relative = entry
         return TimestampOffset(timestamp, Offset(self.base_offset + relative))
 
     def last(self) -> TimestampOffset | None:

@@ -12,9 +12,9 @@ def opening_of(batch: UnopenedBatch) -> Opening:
     any thread.
     """
     if batch.is_untried:
-        found = examine(batch.records, batch.header, batch.config, batch.now_ms, batch.topic_partition)
-        if found is not None and not takes_long_to_write(batch.header, batch.config, found):
-            return CheckedBatch(batch.records, batch.header, found)
+        batch_survey = examine(batch.records, batch.header, batch.config, batch.now_ms, batch.topic_partition)
+        if batch_survey is not None and not takes_long_to_write(batch.header, batch.config, batch_survey):
+            return CheckedBatch(batch.records, batch.header, batch_survey)
         yield
     # The import takes longer than an iteration of the event loop.
     from kcli.storage.log.opening import open_batch

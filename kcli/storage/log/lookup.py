@@ -27,8 +27,8 @@ def segments_from(segments: Sequence[Segment], offset: Offset) -> Sequence[Segme
     """The segments that may contain `offset` or later offsets."""
     if offset >= segments[-1].base_offset:
         return segments[-1:]
-    found = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
-    return segments[max(found - 1, 0) :]
+    count = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
+    return segments[max(count - 1, 0) :]
 
 
 def whole_batches(
@@ -39,10 +39,10 @@ def whole_batches(
     The range begins with the batch that contains `offset`. It ends before `end_offset`, or at the end of the segment if
     `end_offset` is None. It has at most `max_bytes`. Returns None if this segment has no batch at or after `offset`.
     """
-    found = segment.locate(offset, doubting_gaps=True)
-    if found is None:
+    place = segment.locate(offset, doubting_gaps=True)
+    if place is None:
         return None
-    start, first_size = found
+    start, first_size = place
     end = segment.end_position
     if end_offset is not None:
         limit = segment.locate(end_offset)
@@ -68,9 +68,9 @@ def search_timestamp(segments: Sequence[Segment], timestamp_ms: int, log_start_o
         if nth % SEGMENTS_OF_A_STEP == 0:
             yield
         if segment.largest_timestamp_ms() >= timestamp_ms:
-            found = yield from _search_segment(segment, timestamp_ms, log_start_offset)
-            if found is not None:
-                return found
+            record = yield from _search_segment(segment, timestamp_ms, log_start_offset)
+            if record is not None:
+                return record
     return None
 
 
@@ -94,9 +94,9 @@ def _search_segment(segment: Segment, timestamp_ms: int, start_offset: Offset) -
             if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
                 continue
             batch = file.read_at(position, header.size_bytes)
-            found = yield from _search_batch(batch, segment.log.path, timestamp_ms, start_offset)
-            if found is not None:
-                return found
+            record = yield from _search_batch(batch, segment.log.path, timestamp_ms, start_offset)
+            if record is not None:
+                return record
     except FileNotFoundError:
         if not segment.deleted:  # retention may remove it between two steps
             raise
@@ -151,8 +151,8 @@ def aborted_transactions(
 def has_aborted_transactions(segments: Sequence[Segment], from_offset: Offset) -> bool:
     """Whether an aborted transaction ends at or after the offset. Such a transaction may have records after the
     offset."""
-    found = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
-    return any(entries and entries[-1].last_offset >= from_offset for entries in found)
+    entry_lists = (segment.txn_index.entries() for segment in segments_from(segments, from_offset))
+    return any(entries and entries[-1].last_offset >= from_offset for entries in entry_lists)
 
 
 def _first_ending_at(entries: Sequence[AbortedTransaction], offset: Offset) -> int:
@@ -171,10 +171,10 @@ def upper_bound_offset(
     """
     candidates = segments_from(segments, offset)
     for nth, segment in enumerate(candidates, 1):
-        found = segment.locate(offset)
-        if found is None:
+        place = segment.locate(offset)
+        if place is None:
             continue  # compaction or a crash removed the rest of this segment, so the read begins in the next one
-        bound = segment.offset_index.upper_bound(Position(found[0] + size_bytes))
+        bound = segment.offset_index.upper_bound(Position(place[0] + size_bytes))
         if bound is not None:
             return bound
         return candidates[nth].base_offset if nth < len(candidates) else log_end_offset

@@ -65,11 +65,11 @@ def open_batch(batch: UnopenedBatch) -> Opening:
         raise undecodable(error) from None
     except CorruptRecordError as error:
         raise InvalidRecordException(str(error)) from None
-    found = rules.result()
+    batch_survey = rules.result()
     codec = target_codec(batch.header, batch.config)
-    if codec == batch.header.codec and found.is_dense:
-        return CheckedBatch(batch.records, batch.header, found)
-    rebuilt = yield from _rebuild(batch, codec, rules.first_ms, found.newest_ms)
+    if codec == batch.header.codec and batch_survey.is_dense:
+        return CheckedBatch(batch.records, batch.header, batch_survey)
+    rebuilt = yield from _rebuild(batch, codec, rules.first_ms, batch_survey.newest_ms)
     return CheckedBatch(rebuilt, read_header(rebuilt), None)
 
 
@@ -112,9 +112,9 @@ def search_batch(
         elif len(part):
             columns = part_walk(table, 0, part).columns(Depth.TIMESTAMP, any_offsets=True)
             assert columns.timestamps is not None, "timestamps were asked for"
-            found = np.flatnonzero((columns.timestamps >= timestamp_ms) & (columns.offsets >= start_offset))
-            if len(found):
-                row = int(found[0])
+            rows = np.flatnonzero((columns.timestamps >= timestamp_ms) & (columns.offsets >= start_offset))
+            if len(rows):
+                row = int(rows[0])
                 return TimestampOffset(int(columns.timestamps[row]), Offset(int(columns.offsets[row])))
         yield
     return None

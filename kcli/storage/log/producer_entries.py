@@ -98,8 +98,8 @@ class ProducerEntry:
             NO_OFFSET if first_offset is None else first_offset,
         )
         return row + b"".join(
-            BATCH.pack(each.last_sequence, each.offset_delta, each.last_offset, each.timestamp_ms)
-            for each in self.batches
+            BATCH.pack(batch.last_sequence, batch.offset_delta, batch.last_offset, batch.timestamp_ms)
+            for batch in self.batches
         )
 
 

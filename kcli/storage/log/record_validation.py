@@ -140,16 +140,16 @@ def examine(
         return None
     check_count(header, end - begin, topic_partition)
     by_producer = config.message_timestamp_type != LOG_APPEND_TIME
-    found = None if header.is_log_append_time else survey(header, payload, begin, end)
+    batch_survey = None if header.is_log_append_time else survey(header, payload, begin, end)
     if (
-        found is None
-        or (by_producer and not _is_within(found, config, now_ms))
-        or (config.compact and found.has_null_key)
+        batch_survey is None
+        or (by_producer and not _is_within(batch_survey, config, now_ms))
+        or (config.compact and batch_survey.has_null_key)
     ):
         if header.records_count > FEW_RECORDS:
             return None
-        found = _read_each(header, payload[begin:end], config, now_ms, topic_partition)
-    return found
+        batch_survey = _read_each(header, payload[begin:end], config, now_ms, topic_partition)
+    return batch_survey
 
 
 def check_count(header: BatchHeader, payload_bytes: int, topic_partition: str) -> None:
@@ -201,12 +201,12 @@ def undecodable(error: CorruptRecordException) -> KafkaError:
     return UnknownServerException(error.message)
 
 
-def _is_within(found: Survey, config: LogConfig, now_ms: int) -> bool:
-    """Whether all timestamps are certainly within the bounds. `found` has only a lower bound for the oldest timestamp,
-    so the result may be False for valid timestamps."""
+def _is_within(batch_survey: Survey, config: LogConfig, now_ms: int) -> bool:
+    """Whether all timestamps are certainly within the bounds. `batch_survey` has only a lower bound for the oldest
+    timestamp, so the result may be False for valid timestamps."""
     return (
-        found.newest_ms - now_ms <= config.message_timestamp_after_max_ms
-        and now_ms - found.oldest_ms <= config.message_timestamp_before_max_ms
+        batch_survey.newest_ms - now_ms <= config.message_timestamp_after_max_ms
+        and now_ms - batch_survey.oldest_ms <= config.message_timestamp_before_max_ms
     )
 
 

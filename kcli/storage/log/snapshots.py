@@ -24,8 +24,8 @@ class ProducerSnapshots:
         self._pool = pool
         self._disk = pool.disk
         self._directory = directory
-        found = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
-        self._offsets = {offset for offset in found if offset is not None}
+        offsets = (offset_of(name) for name in names if name.endswith(SNAPSHOT_SUFFIX))
+        self._offsets = {offset for offset in offsets if offset is not None}
         self._doubtful: frozenset[Offset] = frozenset()
         # Snapshots of many producers, until another thread has written them.
         self._unwritten: dict[Offset, SnapshotContent] = {}
@@ -158,7 +158,9 @@ class ProducerSnapshots:
         """Marks the snapshots after `offset` as doubtful, so that they are not loaded. Their files stay, because
         recovery replaces most of them. After the recovery, `remove_doubtful` removes the files that were not
         replaced."""
-        self._doubtful = frozenset(each for each in self._offsets if each > offset)
+        self._doubtful = frozenset(
+            snapshot_offset for snapshot_offset in self._offsets if snapshot_offset > offset
+        )
         self._offsets -= self._doubtful
 
     def remove_doubtful(self) -> None:

@@ -73,10 +73,10 @@ class TransactionIndex:
     def truncate_to(self, offset: Offset) -> None:
         """Drops the transactions whose markers are at or after `offset`."""
         entries = self.entries()
-        kept = [entry for entry in entries if entry.last_offset < offset]
-        if len(kept) != len(entries):
-            self.handle.create().truncate(len(kept) * ENTRY.size)
-            self._entries = kept
+        remaining = [entry for entry in entries if entry.last_offset < offset]
+        if len(remaining) != len(entries):
+            self.handle.create().truncate(len(remaining) * ENTRY.size)
+            self._entries = remaining
 
     def reset(self) -> None:
         if self._disk.exists(self.handle.path):

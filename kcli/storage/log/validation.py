@@ -73,12 +73,12 @@ class PlacedBatch(NamedTuple):
 
 
 class CheckedBatch(NamedTuple):
-    """A client's batch that has passed the checks. `found` is the result of the check of its records, or None if the
-    records were not read."""
+    """A client's batch that has passed the checks. `batch_survey` is the result of the check of its records, or None if
+    the records were not read."""
 
     records: Buffer
     header: BatchHeader
-    found: Survey | None
+    batch_survey: Survey | None
 
 
 Opening = Generator[None, None, CheckedBatch]
@@ -116,15 +116,15 @@ def check_client_batch(
         return CheckedBatch(records, header, None)
     if inline is not None and inline.is_spent and header.is_compressed:
         return UnopenedBatch(records, header, config, now_ms, topic_partition, is_untried=True)
-    found = examine(records, header, config, now_ms, topic_partition, inline)
-    if found is None or takes_long_to_write(header, config, found):
+    batch_survey = examine(records, header, config, now_ms, topic_partition, inline)
+    if batch_survey is None or takes_long_to_write(header, config, batch_survey):
         return UnopenedBatch(records, header, config, now_ms, topic_partition)
-    return CheckedBatch(records, header, found)
+    return CheckedBatch(records, header, batch_survey)
 
 
-def takes_long_to_write(header: BatchHeader, config: LogConfig, found: Survey) -> bool:
+def takes_long_to_write(header: BatchHeader, config: LogConfig, batch_survey: Survey) -> bool:
     """Whether the batch has many records and must be encoded again."""
-    return header.records_count > FEW_RECORDS and (is_recoded(header, config) or not found.is_dense)
+    return header.records_count > FEW_RECORDS and (is_recoded(header, config) or not batch_survey.is_dense)
 
 
 def is_recoded(header: BatchHeader, config: LogConfig) -> bool:
@@ -217,26 +217,26 @@ def place(
     base_offset: Offset,
     leader_epoch: LeaderEpoch,
     now_ms: int,
-    found: Survey | None = None,
+    batch_survey: Survey | None = None,
 ) -> PlacedBatch:
     """Sets base offset and leader epoch of the batch, in place if `records` is writable.
 
-    `found` is the result of the check of the records, if they were read. A wrong max timestamp is corrected. If the
-    offsets have gaps, the records get consecutive offsets. Kafka, in contrast, sets consecutive offsets only in
+    `batch_survey` is the result of the check of the records, if they were read. A wrong max timestamp is corrected. If
+    the offsets have gaps, the records get consecutive offsets. Kafka, in contrast, sets consecutive offsets only in
     compressed batches, and Kafka's consumers fail on uncompressed batches with gaps.
     """
-    if is_recoded(header, config) or (found is not None and not found.is_dense):
+    if is_recoded(header, config) or (batch_survey is not None and not batch_survey.is_dense):
         codec = target_codec(header, config)
         records = _recompress(records, header, codec, config)
         header = read_header(records)
-        found = None
+        batch_survey = None
         if len(records) > config.max_message_bytes:
             raise RecordTooLargeException(
                 f"The batch is {len(records)} bytes when compressed with {codec.name.lower()}, which exceeds the "
                 f"maximum configured value of {config.max_message_bytes}."
             )
     log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
-    newest_ms = header.max_timestamp_ms if found is None else found.newest_ms
+    newest_ms = header.max_timestamp_ms if batch_survey is None else batch_survey.newest_ms
     if log_append_time or header.attributes & 0x08 or newest_ms != header.max_timestamp_ms:
         if not _is_writable(records):
             records = bytearray(records)
@@ -303,15 +303,15 @@ def split_batches(records: Buffer) -> list[tuple[BatchHeader, Buffer]]:
     """Splits `records` into batches. Returns the header and the bytes of each batch. Raises CorruptRecordException if
     the bytes are not whole batches."""
     try:
-        found = list(iter_batches(records))
+        headers = list(iter_batches(records))
     except CorruptRecordError as error:
         raise CorruptRecordException(str(error)) from None
-    if len(found) == 1 and found[0][1].size_bytes == len(records):
-        return [(found[0][1], records)]
+    if len(headers) == 1 and headers[0][1].size_bytes == len(records):
+        return [(headers[0][1], records)]
     view = memoryview(records)
     pieces: list[tuple[BatchHeader, Buffer]] = []
     end = 0
-    for position, header in found:
+    for position, header in headers:
         end = position + header.size_bytes
         pieces.append((header, view[position:end]))
     if end != len(records):

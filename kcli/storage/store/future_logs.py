@@ -63,7 +63,7 @@ class FutureLogs:
 
     def check_target(self, topic: str, partition: int, path: str) -> LogDirectory:
         """Returns the log directory at `path`. Raises KafkaError if a copy of this partition cannot be made there."""
-        directory = next((each for each in self._store.directories if each.path == path), None)
+        directory = next((candidate for candidate in self._store.directories if candidate.path == path), None)
         try:
             suffixed_dir_name(topic, partition, self._store.new_id(), FUTURE_SUFFIX)
         except ValueError as error:

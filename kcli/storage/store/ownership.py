@@ -36,7 +36,7 @@ class Ownership:
     def claim(self, directories: Sequence[LogDirectory], node_id: int) -> None:
         """Locks the directories and checks their owner. Raises StorageError if a directory is locked or belongs to
         another node or cluster, or if no directory is formatted."""
-        found: dict[str, MetaProperties] = {}
+        properties_by_path: dict[str, MetaProperties] = {}
         for directory in directories:
             try:
                 make_durable_dir(self._disk, directory.path)
@@ -48,11 +48,11 @@ class Ownership:
                 directory.failed(error)
                 continue
             if properties is not None:
-                found[directory.path] = properties
-        self._check_identity(found, node_id)
+                properties_by_path[directory.path] = properties
+        self._check_identity(properties_by_path, node_id)
         for directory in directories:
             if directory.error is None:
-                self._identify(directory, found.get(directory.path), node_id)
+                self._identify(directory, properties_by_path.get(directory.path), node_id)
 
     def _lock(self, path: str) -> FileLock:
         try:
@@ -63,11 +63,11 @@ class Ownership:
                 f"thread is using this directory."
             ) from None
 
-    def _check_identity(self, found: Mapping[str, MetaProperties], node_id: int) -> None:
-        if not found:
+    def _check_identity(self, properties_by_path: Mapping[str, MetaProperties], node_id: int) -> None:
+        if not properties_by_path:
             raise StorageError("No readable meta.properties files found.")
         seen_directory_ids: dict[uuid.UUID, str] = {}
-        for path, properties in found.items():
+        for path, properties in properties_by_path.items():
             if properties.node_id not in (None, node_id):
                 raise StorageError(
                     f"{path} belongs to node {properties.node_id}, but this is node {node_id} (node.id)"

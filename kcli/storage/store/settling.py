@@ -109,10 +109,10 @@ class Settling:
             together = len(logs) >= MANY_LOGS and self._volume_synced(directory)
             ended: list[PartitionLog] = []
 
-            def end(each: tuple[PartitionLog, File | None]) -> None:
+            def end(opened: tuple[PartitionLog, File | None]) -> None:
                 with _ignored_failures():
-                    each[0].durability.end_settling(each[1], together=together)
-                    ended.append(each[0])
+                    opened[0].durability.end_settling(opened[1], together=together)
+                    ended.append(opened[0])
 
             in_threads(end, begun, 1 if together else self._threads)
         if self._volume_synced(directory) if together else self._synced(directory):
@@ -123,12 +123,12 @@ class Settling:
         with self._forgetting:
             gone = dict(self._gone)
             keys: dict[LogDirectory, list[TopicPartition]] = {}
-            for (key, _path), each in gone.items():
-                keys.setdefault(each.directory, []).append(key)
+            for (key, _path), log in gone.items():
+                keys.setdefault(log.directory, []).append(key)
             for directory, forgotten in keys.items():
                 self.forget(directory, forgotten)
-            for entry, each in gone.items():
-                if self._gone[entry] is each:  # otherwise another log of the same name was deleted meanwhile
+            for entry, log in gone.items():
+                if self._gone[entry] is log:  # otherwise another log of the same name was deleted meanwhile
                     del self._gone[entry]
 
     def forget(self, directory: LogDirectory, keys: Iterable[TopicPartition]) -> None:
@@ -163,9 +163,9 @@ class Settling:
         try:
             with directory.checkpointing:
                 cleaned = read_offsets(self._disk, path)
-                kept = {key: offset for key, offset in cleaned.items() if key not in gone}
-                if len(kept) < len(cleaned):
-                    write_offsets(self._disk, path, kept)
+                remaining = {key: offset for key, offset in cleaned.items() if key not in gone}
+                if len(remaining) < len(cleaned):
+                    write_offsets(self._disk, path, remaining)
         except OSError as error:
             directory.failed(error)
         except CorruptRecordError as error:

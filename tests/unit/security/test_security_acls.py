@@ -96,7 +96,7 @@ def test_the_bits_that_are_kept_have_a_limit() -> None:
         host = f"10.0.{number // 256}.{number % 256}"
         verdict = index.decide("User:alice", host, AclOperation.READ, ResourceType.TOPIC, "orders")
         assert verdict is Verdict.ALLOWED
-    assert len(index._types[ResourceType.TOPIC].of_principal["User:alice"].kept) <= KEPT_ANSWERS_MAX
+    assert len(index._types[ResourceType.TOPIC].of_principal["User:alice"].answers) <= KEPT_ANSWERS_MAX
 
 
 def test_one_acl_closes_a_topic_that_was_open_to_all() -> None:

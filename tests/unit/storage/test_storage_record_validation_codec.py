@@ -19,7 +19,7 @@ NOW_MS = 1_700_000_000_000
 def examined(batch: bytes, validation: Validation) -> object:
     checked = check_client_batch(batch, LogConfig(), NOW_MS, "t-0", validation)
     assert isinstance(checked, CheckedBatch)
-    return checked.found
+    return checked.batch_survey
 
 
 def batch_of(codec: Codec) -> bytes:
