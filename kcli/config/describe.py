@@ -210,7 +210,7 @@ def _synonyms(
     is set.
     """
     last = _defaults_of(names) if defaults is None else defaults
-    found = [
+    synonyms = [
         ConfigSynonym(present, None if sensitive else without_logins(text), source)
         for layer, source in (
             (layers.dynamic, ConfigSource.DYNAMIC_BROKER_CONFIG),
@@ -220,8 +220,8 @@ def _synonyms(
         )
         for present, text in _present(names, layer)
     ]
-    first = next((index for index, synonym in enumerate(found) if synonym.name == name), len(found))
-    return tuple(found[first:])
+    first = next((index for index, synonym in enumerate(synonyms) if synonym.name == name), len(synonyms))
+    return tuple(synonyms[first:])
 
 
 def _present(names: Iterable[str], layer: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -180,12 +180,12 @@ _INSTEAD: Mapping[str, str] = {
 
 def system_property(name: str, environment: Mapping[str, str] | None = None) -> str | None:
     """Returns a system property of Java, or None if it is not set or empty. The last value counts, as in Java."""
-    found = None
+    text = None
     for _, word in _options(os.environ if environment is None else environment):
         key, _, value = word.partition("=")
         if key == f"-D{name}":
-            found = value
-    return found or None
+            text = value
+    return text or None
 
 
 def jaas_file(environment: Mapping[str, str] | None = None) -> str | None:
@@ -248,9 +248,9 @@ def warnings(
 ) -> Iterator[str]:
     """Yields a line for each variable that is set and has no effect. No line contains a value."""
     variables = os.environ if environment is None else environment
-    wanted = {Where.ALL, Where.NODES if is_node else Where.TOOLS}
+    shown = {Where.ALL, Where.NODES if is_node else Where.TOOLS}
     if is_node or is_script:
-        wanted.add(Where.SCRIPTS)
+        shown.add(Where.SCRIPTS)
     idle: dict[str, list[str]] = {}
     for name, word in _options(variables):
         if not _has_effect(word):
@@ -262,7 +262,7 @@ def warnings(
         has_effect = (
             variable.warns is Where.ALL and variable.name in JVM_VARIABLES and variable.name not in idle
         )
-        if variable.warns in wanted and not has_effect:
+        if variable.warns in shown and not has_effect:
             yield f"The environment variable {variable.name} has no effect: {variable.instead}."
         elif variable.name in (KAFKA_OPTS, KAFKA_JMX_OPTS):
             for option in dict.fromkeys(idle.get(variable.name, ())):
@@ -271,12 +271,12 @@ def warnings(
 
 def without_options_of_one_node(environment: Mapping[str, str]) -> dict[str, str]:
     """Returns the environment without a port and a directory, which the nodes of one machine cannot share."""
-    found = {name: text for name, text in environment.items() if name not in (JMX_PORT, LOG_DIR)}
+    texts = {name: text for name, text in environment.items() if name not in (JMX_PORT, LOG_DIR)}
     for name in JVM_VARIABLES:
-        if name in found:
-            kept = (word for word in split_blanks(found[name]) if not _is_of_one_node(word))
-            found[name] = " ".join(kept)
-    return found
+        if name in texts:
+            words = (word for word in split_blanks(texts[name]) if not _is_of_one_node(word))
+            texts[name] = " ".join(words)
+    return texts
 
 
 def _is_of_one_node(word: str) -> bool:

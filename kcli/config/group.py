@@ -189,15 +189,15 @@ def consumer_group_keys(config: BrokerConfig) -> ConsumerGroupKeys:
 def _assignors(config: BrokerConfig) -> tuple[str, ...]:
     key = "group.consumer.assignors"
     names = []
-    for given in config.listed(key):
-        if given not in _ASSIGNORS:
+    for assignor in config.listed(key):
+        if assignor not in _ASSIGNORS:
             raise ConfigError(
-                f"Invalid value {given} for configuration {key}: expected uniform or range, because other "
+                f"Invalid value {assignor} for configuration {key}: expected uniform or range, because other "
                 "classes cannot be loaded",
                 key=key,
                 where=config.texts.where(key),
             )
-        names.append(_ASSIGNORS[given])
+        names.append(_ASSIGNORS[assignor])
     if not names:
         raise ConfigError(f"{key} must name an assignor: uniform, range", key=key)
     return tuple(dict.fromkeys(names))

@@ -44,8 +44,10 @@ class ListenerConfig:
             elif name.startswith(MECHANISM_FIRST):
                 names = [with_mechanism, name]
         texts = self.config.texts
-        scoped = next((self._prefix + each for each in names if self._prefix + each in texts), None)
-        return scoped or next((each for each in names if each in texts), None)
+        scoped = next(
+            (self._prefix + candidate for candidate in names if self._prefix + candidate in texts), None
+        )
+        return scoped or next((candidate for candidate in names if candidate in texts), None)
 
     def value(self, name: str, mechanism: str | None = None) -> ConfigValue:
         """The value of the key `name`. Raises ConfigError if the text is invalid."""

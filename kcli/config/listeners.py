@@ -70,7 +70,7 @@ def parse_listeners(
 
     Raises ConfigError if the text is invalid.
     """
-    found: list[Listener] = []
+    listeners: list[Listener] = []
     for uri in split_list(text):
         name, separator, where = uri.rpartition("://")
         address = read_address(where) if separator else None
@@ -85,12 +85,12 @@ def parse_listeners(
                 text,
                 f"No security protocol defined for listener {name}; name it in listener.security.protocol.map",
             )
-        found.append(Listener(name, address.host, address.port, protocols[name]))
-    if len({listener.name for listener in found}) < len(found):
+        listeners.append(Listener(name, address.host, address.port, protocols[name]))
+    if len({listener.name for listener in listeners}) < len(listeners):
         raise _refused(key, text, f"Each listener must have a different name, listeners: {text}")
-    if distinct_ports and _clash([listener for listener in found if listener.port != 0]):
+    if distinct_ports and _clash([listener for listener in listeners if listener.port != 0]):
         raise _refused(key, text, f"Each listener must have a different port, listeners: {text}")
-    return tuple(found)
+    return tuple(listeners)
 
 
 def parse_addresses(text: Iterable[str], key: str) -> tuple[Address, ...]:

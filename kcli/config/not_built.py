@@ -103,13 +103,13 @@ def check_can_serve(config: BrokerConfig) -> None:
 def start_up_warnings(config: BrokerConfig) -> list[str]:
     """The warnings at start, with file and line. There is a warning for each key that is set twice or has no effect,
     and for each setting that is probably a mistake."""
-    found = list(config.texts.repeated)
+    sentences = list(config.texts.repeated)
     for name in config.texts:
         said = _what_is_wrong_with(name, config)
         if said is not None:
             where = config.texts.where(name)
-            found.append(f"{where}: {said}" if where else said)
-    return found + warnings(config)
+            sentences.append(f"{where}: {said}" if where else said)
+    return sentences + warnings(config)
 
 
 def feature_not_built(name: str) -> str | None:
@@ -153,7 +153,7 @@ def _unused_security(name: str, base: str, config: BrokerConfig) -> str | None:
     has_https = config.metrics_address is not None and config["kcli.metrics.protocol"] == "HTTPS"
     protocols = {listener.security_protocol for listener in config.listeners}
     protocols |= {
-        config.security_protocols.get(each, "PLAINTEXT") for each in config.controller_listener_names
+        config.security_protocols.get(name, "PLAINTEXT") for name in config.controller_listener_names
     }
     if protocols <= {"PLAINTEXT"} and not (has_https and base.startswith("ssl.")):
         return f"{name} does nothing: there is no SSL or SASL listener"
@@ -170,8 +170,8 @@ def _listeners(config: BrokerConfig) -> set[str]:
     return {name.lower() for name in (*own, *config.controller_listener_names, _METRICS)}
 
 
-def _protocols_not_built(asked: Iterable[str]) -> str | None:
-    missing = [protocol for protocol in asked if protocol in ("share", "streams")]
+def _protocols_not_built(protocols: Iterable[str]) -> str | None:
+    missing = [protocol for protocol in protocols if protocol in ("share", "streams")]
     if not missing:
         return None
     groups = " and ".join(f"{protocol} groups" for protocol in missing)

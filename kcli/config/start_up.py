@@ -114,23 +114,23 @@ def check(config: BrokerConfig) -> None:
 
 def warnings(config: BrokerConfig) -> list[str]:
     """Warnings about probable mistakes that do not prevent a start."""
-    found = []
+    sentences = []
     heartbeat, session = (
         config.integer("broker.heartbeat.interval.ms"),
         config.integer("broker.session.timeout.ms"),
     )
     if heartbeat * 2 > session:
-        found.append(
+        sentences.append(
             f"broker.heartbeat.interval.ms ({heartbeat} ms) must be less than or equal to half of the "
             f"broker.session.timeout.ms ({session} ms): one late heartbeat fences the broker"
         )
     if not config.is_controller:
-        found.extend(
+        sentences.extend(
             f"{config.texts.where(name)}: {name} belongs to controllers; a broker does not read it"
             for name in CONTROLLER_KEYS
             if config.is_set(name)
         )
-    return found
+    return sentences
 
 
 def _require(condition: bool, message: str, key: str) -> None:

@@ -20,7 +20,7 @@ _REPORTED_MAX = 1000
 
 def usable(table: ConfigDef, stored: Mapping[str, str]) -> Mapping[str, str]:
     """The stored values that are valid, and the values of unknown keys. Logs every other value once."""
-    found = {}
+    texts = {}
     for name, text in stored.items():
         try:
             if name in table:
@@ -28,8 +28,8 @@ def usable(table: ConfigDef, stored: Mapping[str, str]) -> Mapping[str, str]:
         except ConfigError as error:
             _report(error.message)
         else:
-            found[name] = text
-    return found
+            texts[name] = text
+    return texts
 
 
 @lru_cache(_REPORTED_MAX)

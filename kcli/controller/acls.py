@@ -49,7 +49,7 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> DecisionS
     """Adds the valid ACLs. For an ACL that exists already, no record is written and the result is success, as in
     Kafka."""
     results = []
-    wanted: dict[AclEntry, None] = {}
+    entries: dict[AclEntry, None] = {}
     for number, creation in enumerate(request.creations, 1):
         try:
             check_creation(creation)
@@ -57,13 +57,13 @@ def create_acls(controller: Controller, request: CreateAclsRequest) -> DecisionS
             results.append(AclCreationResult(error_code=error.code, error_message=error.message))
         else:
             results.append(AclCreationResult())
-            wanted[_entry(creation)] = None
+            entries[_entry(creation)] = None
         if number % CREATIONS_PER_STEP == 0:
             yield ()
-    names = {acl.resource_name for acl in wanted}
+    names = {acl.resource_name for acl in entries}
     present = {acl for acl in controller.image.acls.values() if acl.resource_name in names}
     records: list[MetadataRecord] = [
-        _record(controller.rng.uuid(), acl) for acl in wanted if acl not in present
+        _record(controller.rng.uuid(), acl) for acl in entries if acl not in present
     ]
     return decide(records, CreateAclsResponse(results=tuple(results)))
 
@@ -106,20 +106,20 @@ def delete_acls(controller: Controller, request: DeleteAclsRequest) -> DecisionS
     removed: dict[uuid.UUID, None] = {}
     results = []
     done = matches = 0
-    for asked in request.filters:
-        acl_filter = filter_of(asked)
+    for pattern in request.filters:
+        acl_filter = filter_of(pattern)
         unknown = _unknown_part(acl_filter)
-        found = []
+        matching_acls = []
         for acl_id in () if unknown else _candidates(acl_filter, acls, by_name):
             if acl_filter.matches(acls[acl_id]):
-                found.append(_matching(acls[acl_id]))
+                matching_acls.append(_matching(acls[acl_id]))
                 removed[acl_id] = None
                 matches += 1
                 _check_size(len(removed), matches)
             if (done := done + 1) % COMPARISONS_PER_STEP == 0:
                 yield ()
         if unknown is None:
-            results.append(DeleteAclsFilterResult(error_message=None, matching_acls=tuple(found)))
+            results.append(DeleteAclsFilterResult(error_message=None, matching_acls=tuple(matching_acls)))
         else:
             error = InvalidRequestException(unknown)
             results.append(DeleteAclsFilterResult(error_code=error.code, error_message=error.message))
@@ -132,15 +132,15 @@ def delete_acls(controller: Controller, request: DeleteAclsRequest) -> DecisionS
     return decide(records, DeleteAclsResponse(filter_results=tuple(results)))
 
 
-def filter_of(asked: DeleteAclsFilter) -> AclFilter:
+def filter_of(pattern: DeleteAclsFilter) -> AclFilter:
     return AclFilter(
-        asked.resource_type_filter,
-        asked.resource_name_filter,
-        asked.pattern_type_filter,
-        asked.principal_filter,
-        asked.host_filter,
-        asked.operation,
-        asked.permission_type,
+        pattern.resource_type_filter,
+        pattern.resource_name_filter,
+        pattern.pattern_type_filter,
+        pattern.principal_filter,
+        pattern.host_filter,
+        pattern.operation,
+        pattern.permission_type,
     )
 
 

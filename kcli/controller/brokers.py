@@ -243,21 +243,21 @@ def heartbeat(
     Raises KafkaError if the broker or its epoch is unknown.
     """
     broker = known_broker(controller.image, request.broker_id, request.broker_epoch)
-    wanted = _next_state(controller, broker, request)
+    next_state = _next_state(controller, broker, request)
     controller.sessions.reached(broker.id, Offset(request.current_metadata_offset))
     response = hb.BrokerHeartbeatResponse(
         is_caught_up=request.current_metadata_offset >= broker.epoch,
-        is_fenced=wanted in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
-        should_shut_down=wanted is BrokerState.SHUTDOWN_NOW,
+        is_fenced=next_state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
+        should_shut_down=next_state is BrokerState.SHUTDOWN_NOW,
     )
     # A controller that failed in the middle of a controlled shutdown may have left leaderships.
-    moves = wanted is not _state(broker) or (
-        wanted is BrokerState.CONTROLLED_SHUTDOWN and controller.index.leads(broker.id)
+    moves = next_state is not _state(broker) or (
+        next_state is BrokerState.CONTROLLED_SHUTDOWN and controller.index.leads(broker.id)
     )
-    failed = [each for each in broker.directories if each in request.offline_log_dirs]
+    failed = [directory for directory in broker.directories if directory in request.offline_log_dirs]
     if not moves and not failed:
         return Decision((), response)
-    return _move(controller, broker, wanted if moves else None, failed, response)
+    return _move(controller, broker, next_state if moves else None, failed, response)
 
 
 def known_broker(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
@@ -305,16 +305,16 @@ def _next_state(
 def _move(
     controller: Controller,
     broker: BrokerRegistration,
-    wanted: BrokerState | None,
+    next_state: BrokerState | None,
     failed: Sequence[uuid.UUID],
     response: hb.BrokerHeartbeatResponse,
 ) -> DecisionSteps[hb.BrokerHeartbeatResponse]:
-    """Moves the broker to the state `wanted`, or keeps its state if `wanted` is None. Removes its replicas in failed
-    directories from the ISRs."""
+    """Moves the broker to the state `next_state`, or keeps its state if `next_state` is None. Removes its replicas
+    in failed directories from the ISRs."""
     updates = PartitionUpdates(controller)
-    online = tuple(each for each in broker.directories if each not in failed)
-    with controller.expecting(broker.id, _as_it_will_be(broker, wanted, online)):
-        match wanted:
+    online = tuple(directory for directory in broker.directories if directory not in failed)
+    with controller.expecting(broker.id, _as_it_will_be(broker, next_state, online)):
+        match next_state:
             case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
                 yield from _fence(updates, broker)
             case BrokerState.UNFENCED:
@@ -333,21 +333,21 @@ def _move(
                 )
             )
     records = updates.take()
-    if wanted is BrokerState.CONTROLLED_SHUTDOWN:
+    if next_state is BrokerState.CONTROLLED_SHUTDOWN:
         last_offset = Offset(controller.next_offset + len(records) - 1)
         controller.sessions.begin_controlled_shutdown(broker.id, last_offset)
-    if wanted is BrokerState.SHUTDOWN_NOW:
+    if next_state is BrokerState.SHUTDOWN_NOW:
         # The process ends now, so the next process of this broker may register at once.
         controller.sessions.forget(broker.id)
     return Decision(records, response)
 
 
 def _as_it_will_be(
-    broker: BrokerRegistration, wanted: BrokerState | None, online: tuple[uuid.UUID, ...]
+    broker: BrokerRegistration, next_state: BrokerState | None, online: tuple[uuid.UUID, ...]
 ) -> BrokerRegistration:
     # An empty list would mean that the directories of the broker are unknown, and that all of them may be online.
     broker = replace(broker, directories=online or (LOST_DIRECTORY,)) if broker.directories else broker
-    match wanted:
+    match next_state:
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
             return replace(broker, fenced=True)
         case BrokerState.UNFENCED:

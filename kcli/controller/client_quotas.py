@@ -110,20 +110,24 @@ def alter_client_quotas(
     records: tuple[MetadataRecord, ...] = ()
     if not request.validate_only:
         quotas = image().client_quotas
-        for entity, each in prepared.items():
+        for entity, alteration in prepared.items():
             # Between two steps, another request may have changed the quotas of the entity.
-            if each.records and quotas.get(entity) is not each.present:
-                prepared[entity] = at_once(_prepare(image(), each.entry, entity, resolvable, no_pause))
-        records = tuple([record for each in prepared.values() for record in each.records])
+            if alteration.records and quotas.get(entity) is not alteration.present:
+                prepared[entity] = at_once(_prepare(image(), alteration.entry, entity, resolvable, no_pause))
+        records = tuple([record for alteration in prepared.values() for record in alteration.records])
     entries = []
     step = StepCounter()
     # If the response is large, the records are appended before it is complete. It is sent when they are committed.
-    for each in prepared.values():
+    for alteration in prepared.values():
         if step.is_full:
             yield records
             records = ()
         entries.append(
-            ResponseEntryData(error_code=each.error.code, error_message=each.error.message, entity=each.data)
+            ResponseEntryData(
+                error_code=alteration.error.code,
+                error_message=alteration.error.message,
+                entity=alteration.data,
+            )
         )
     return Decision(records, AlterClientQuotasResponse(entries=tuple(entries)))
 
@@ -263,42 +267,42 @@ async def describe_client_quotas(
 
     If the filter is strict, entities with other components are left out. Raises KafkaError for an invalid filter.
     """
-    wanted = _filter(request.components)
+    components = _filter(request.components)
     entries = []
     for entity, quotas in image.client_quotas.items():
         await pace(_MATCH_COST)
-        if _matches(dict(entity), wanted, strict=request.strict):
+        if _matches(dict(entity), components, strict=request.strict):
             entries.append(_entry(entity, quotas))
     return DescribeClientQuotasResponse(entries=tuple(entries))
 
 
 def _filter(components: Sequence[ComponentData]) -> dict[str, ComponentData]:
-    wanted: dict[str, ComponentData] = {}
+    by_kind: dict[str, ComponentData] = {}
     for component in components:
         kind = component.entity_type
         if not kind:
             raise InvalidRequestException("Invalid empty entity type.")
-        if kind in wanted:
+        if kind in by_kind:
             raise InvalidRequestException(f"Entity type {kind} cannot appear more than once in the filter.")
         if kind not in ENTITY_TYPES:
             raise UnsupportedVersionException(f"Unsupported entity type {kind}")
         _check_match(component)
-        wanted[kind] = component
-    if IP in wanted and len(wanted) > 1:
+        by_kind[kind] = component
+    if IP in by_kind and len(by_kind) > 1:
         raise InvalidRequestException(
             "Invalid entity filter component combination. IP filter component should not be used with "
             "user or clientId filter component."
         )
-    return wanted
+    return by_kind
 
 
 def _check_match(component: ComponentData) -> None:
-    given = component.match is not None
+    has_match = component.match is not None
     if component.match_type == EXACT:
-        if not given:
+        if not has_match:
             raise InvalidRequestException("Request specified MATCH_TYPE_EXACT, but set match string to null.")
     elif component.match_type in _NAMELESS:
-        if given:
+        if has_match:
             raise InvalidRequestException(
                 f"Request specified {_NAMELESS[component.match_type]}, but also specified a match string."
             )
@@ -306,12 +310,14 @@ def _check_match(component: ComponentData) -> None:
         raise InvalidRequestException(f"Unknown match type {component.match_type}")
 
 
-def _matches(names: Mapping[str, str | None], wanted: Mapping[str, ComponentData], *, strict: bool) -> bool:
-    if strict and len(names) != len(wanted):
+def _matches(
+    names: Mapping[str, str | None], components: Mapping[str, ComponentData], *, strict: bool
+) -> bool:
+    if strict and len(names) != len(components):
         return False
     return all(
         kind in names and (component.match_type == ANY or names[kind] == component.match)
-        for kind, component in wanted.items()
+        for kind, component in components.items()
     )
 
 

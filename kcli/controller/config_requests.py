@@ -34,11 +34,11 @@ def incremental(
     image: Callable[[], MetadataImage], settings: ControllerSettings, request: IncrementalAlterConfigsRequest
 ) -> DecisionSteps[IncrementalAlterConfigsResponse]:
     """Changes single keys of each resource (KIP-339)."""
-    asked = (
-        ResourceChange(each.resource_type, each.resource_name, partial(incremental_changes, each))
-        for each in request.resources
+    changes = (
+        ResourceChange(resource.resource_type, resource.resource_name, partial(incremental_changes, resource))
+        for resource in request.resources
     )
-    records, errors = yield from alter_all(image, asked, settings, validate_only=request.validate_only)
+    records, errors = yield from alter_all(image, changes, settings, validate_only=request.validate_only)
     responses = []
     step = StepCounter()
     # If the response is large, the records are appended before it is complete. It is sent when they are committed.
@@ -61,13 +61,16 @@ def replacing(
     image: Callable[[], MetadataImage], settings: ControllerSettings, request: AlterConfigsRequest
 ) -> DecisionSteps[AlterConfigsResponse]:
     """Replaces all keys of each resource (AlterConfigs, the older API)."""
-    asked = (
+    changes = (
         ResourceChange(
-            each.resource_type, each.resource_name, partial(replacing_changes, each), replace_all=True
+            resource.resource_type,
+            resource.resource_name,
+            partial(replacing_changes, resource),
+            replace_all=True,
         )
-        for each in request.resources
+        for resource in request.resources
     )
-    records, errors = yield from alter_all(image, asked, settings, validate_only=request.validate_only)
+    records, errors = yield from alter_all(image, changes, settings, validate_only=request.validate_only)
     responses = []
     step = StepCounter()
     for resource, error in zip(request.resources, errors, strict=True):

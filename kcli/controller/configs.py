@@ -123,11 +123,11 @@ async def replacing_values(
     image: MetadataImage, resource: ConfigResource, changes: Iterable[ConfigChange], pace: Pace
 ) -> NewValues:
     """The new values of all keys of the resource, for a legacy AlterConfigs, which replaces the whole configuration."""
-    wanted: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for change in changes:
         await pace(NAME_COST)
-        wanted[change.name] = change.value
-    return {**wanted, **{name: None for name in image.config(resource) if name not in wanted}}
+        values[change.name] = change.value
+    return {**values, **{name: None for name in image.config(resource) if name not in values}}
 
 
 async def alter(
@@ -224,8 +224,8 @@ def clear_elr_records(image: MetadataImage, records: Sequence[MetadataRecord]) -
         topics = map(image.topics.topic, names)
         cleared = [ClearElrRecord(topic_name=name) for name in names]
     room = MAX_RECORDS_PER_BATCH - len(records) - len(cleared)
-    kept = (record for topic in topics if topic is not None for record in _candidates(topic))
-    return [*cleared, *islice(kept, max(room, 0))]
+    restored = (record for topic in topics if topic is not None for record in _candidates(topic))
+    return [*cleared, *islice(restored, max(room, 0))]
 
 
 def _candidates(topic: TopicImage) -> Iterator[PartitionChangeRecord]:
@@ -264,7 +264,7 @@ class ResourceChange:
 class _Prepared:
     """The records of one resource, or its error. `image` is the metadata on which they are based."""
 
-    asked: ResourceChange
+    change: ResourceChange
     image: MetadataImage
     records: Sequence[MetadataRecord] = ()
     error: ApiError = NO_ERROR
@@ -272,7 +272,7 @@ class _Prepared:
 
 def alter_all(
     image: Callable[[], MetadataImage],
-    asked: Iterable[ResourceChange],
+    changes: Iterable[ResourceChange],
     settings: ControllerSettings,
     *,
     validate_only: bool,
@@ -283,24 +283,24 @@ def alter_all(
     step. Raises PolicyViolationException if the records are too many for one batch.
     """
     prepared = yield from in_steps(
-        lambda pace: _prepare_all(image, asked, settings, pace, validate_only=validate_only)
+        lambda pace: _prepare_all(image, changes, settings, pace, validate_only=validate_only)
     )
     if validate_only:
-        return (), [each.error for each in prepared]
+        return (), [entry.error for entry in prepared]
     now = image()
     records: list[MetadataRecord] = []
-    for place, each in enumerate(prepared):
+    for place, entry in enumerate(prepared):
         # Between two steps, another request may have changed the resource.
-        if each.image is not now and each.records and _has_changed(each, now):
-            prepared[place] = at_once(_prepare(now, each.asked, settings, no_pause))
+        if entry.image is not now and entry.records and _has_changed(entry, now):
+            prepared[place] = at_once(_prepare(now, entry.change, settings, no_pause))
         records += prepared[place].records
-    decision = decide([*records, *clear_elr_records(now, records)], [each.error for each in prepared])
+    decision = decide([*records, *clear_elr_records(now, records)], [entry.error for entry in prepared])
     return decision.records, decision.response
 
 
 async def _prepare_all(
     image: Callable[[], MetadataImage],
-    asked: Iterable[ResourceChange],
+    changes: Iterable[ResourceChange],
     settings: ControllerSettings,
     pace: Pace,
     *,
@@ -308,7 +308,7 @@ async def _prepare_all(
 ) -> list[_Prepared]:
     prepared = []
     count = 0
-    for change in asked:
+    for change in changes:
         await pace(RESOURCE_COST)
         prepared.append(await _prepare(image(), change, settings, pace))
         count += len(prepared[-1].records)
@@ -318,17 +318,17 @@ async def _prepare_all(
 
 
 async def _prepare(
-    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings, pace: Pace
+    image: MetadataImage, change: ResourceChange, settings: ControllerSettings, pace: Pace
 ) -> _Prepared:
     try:
-        return _Prepared(asked, image, await _alter_one(image, asked, settings, pace))
+        return _Prepared(change, image, await _alter_one(image, change, settings, pace))
     except KafkaError as error:
-        return _Prepared(asked, image, error=ApiError.of(error))
+        return _Prepared(change, image, error=ApiError.of(error))
 
 
 def _has_changed(prepared: _Prepared, now: MetadataImage) -> bool:
     """Whether the present metadata may give other records for a resource."""
-    resource, before = _resource(prepared.asked), prepared.image
+    resource, before = _resource(prepared.change), prepared.image
     if now.config(resource) != before.config(resource) or elr_enabled(now) != elr_enabled(before):
         return True
     try:
@@ -338,19 +338,19 @@ def _has_changed(prepared: _Prepared, now: MetadataImage) -> bool:
     return False
 
 
-def _resource(asked: ResourceChange) -> ConfigResource:
-    if asked.resource_type not in _RESOURCE_TYPES:
-        raise InvalidRequestException(f"Unknown resource type {asked.resource_type}")
-    return ConfigResource(ConfigResourceType(asked.resource_type), asked.resource_name)
+def _resource(change: ResourceChange) -> ConfigResource:
+    if change.resource_type not in _RESOURCE_TYPES:
+        raise InvalidRequestException(f"Unknown resource type {change.resource_type}")
+    return ConfigResource(ConfigResourceType(change.resource_type), change.resource_name)
 
 
 _RESOURCE_TYPES = frozenset(ConfigResourceType)
 
 
 async def _alter_one(
-    image: MetadataImage, asked: ResourceChange, settings: ControllerSettings, pace: Pace
+    image: MetadataImage, change: ResourceChange, settings: ControllerSettings, pace: Pace
 ) -> list[MetadataRecord]:
-    resource = _resource(asked)
-    new_values = replacing_values if asked.replace_all else incremental_values
-    values = await new_values(image, resource, asked.changes(), pace)
+    resource = _resource(change)
+    new_values = replacing_values if change.replace_all else incremental_values
+    values = await new_values(image, resource, change.changes(), pace)
     return await alter(image, resource, values, settings, pace)

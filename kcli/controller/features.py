@@ -143,18 +143,18 @@ def _check_supported(image: MetadataImage, settings: ControllerSettings, name: s
         )
 
 
-def _check_downgrade(current: int, wanted: int, *, unsafe: bool) -> None:
+def _check_downgrade(current: int, target: int, *, unsafe: bool) -> None:
     try:
-        metadata_version(wanted)
+        metadata_version(target)
     except FeatureError:
-        raise _invalid(METADATA_VERSION, wanted, "Unknown metadata.version.") from None
-    if not any(wanted < level <= current for level in METADATA_CHANGED_AT):
+        raise _invalid(METADATA_VERSION, target, "Unknown metadata.version.") from None
+    if not any(target < level <= current for level in METADATA_CHANGED_AT):
         return
     if unsafe:
         reason = "Unsafe metadata downgrade is not supported in this version."
     else:
         reason = "Refusing to perform the requested downgrade because it might delete metadata information."
-    raise _invalid(METADATA_VERSION, wanted, reason)
+    raise _invalid(METADATA_VERSION, target, reason)
 
 
 def _elr_records(

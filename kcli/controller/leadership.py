@@ -267,7 +267,7 @@ def elect_leaders(
         count = yield from in_steps(lambda pace: _count_needed(topics, ids, needed, pace))
     if count > MAX_RECORDS_PER_BATCH:
         raise too_many_records()
-    return (yield from _elect_asked(PartitionUpdates(controller), topics, election, everywhere))
+    return (yield from _elect(PartitionUpdates(controller), topics, election, everywhere))
 
 
 async def _topics(
@@ -301,14 +301,14 @@ async def _count_needed(
 _ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
-def _elect_asked(
+def _elect(
     updates: PartitionUpdates,
-    asked: Iterable[tuple[str, Sequence[int]]],
+    topics: Iterable[tuple[str, Sequence[int]]],
     election: Election,
     everywhere: bool,
 ) -> DecisionSteps[el.ElectLeadersResponse]:
     results = []
-    for name, numbers in asked:
+    for name, numbers in topics:
         answers = []
         for number in numbers:
             if updates.step_is_full:

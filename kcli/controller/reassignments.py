@@ -52,23 +52,23 @@ def alter_partition_reassignments(
     all partitions that exist. The response has an error for each partition that is refused."""
     updates = PartitionUpdates(controller)
     answers: list[ReassignablePartitionResponse] = []
-    found: list[tuple[int, str, ReassignablePartition]] = []
+    accepted: list[tuple[int, str, ReassignablePartition]] = []
     for topic in request.topics:
-        for asked in topic.partitions:
+        for partition in topic.partitions:
             if updates.step_is_full:
                 yield ()
             try:
-                _find(updates, topic.name, asked.partition_index)
-                found.append((len(answers), topic.name, asked))
+                _find(updates, topic.name, partition.partition_index)
+                accepted.append((len(answers), topic.name, partition))
                 error = NO_ERROR
             except KafkaError as refused:
                 error = ApiError.of(refused)
-            answers.append(_answer(asked, error))
-    for place, name, asked in found:
+            answers.append(_answer(partition, error))
+    for place, name, partition in accepted:
         try:
-            _change(updates, name, asked, request.allow_replication_factor_change)
+            _change(updates, name, partition, request.allow_replication_factor_change)
         except KafkaError as refused:
-            answers[place] = _answer(asked, ApiError.of(refused))
+            answers[place] = _answer(partition, ApiError.of(refused))
     if len(updates.records) > MAX_RECORDS_PER_BATCH:
         raise too_many_records()
     # If the response is large, the records are appended before it is complete. It is sent when they are committed.
@@ -90,22 +90,22 @@ def alter_partition_reassignments(
 def _change(
     updates: PartitionUpdates,
     topic: str,
-    asked: ReassignablePartition,
+    partition: ReassignablePartition,
     allow_replication_factor_change: bool,
 ) -> None:
-    ref = _find(updates, topic, asked.partition_index)
-    if asked.replicas is None:
+    ref = _find(updates, topic, partition.partition_index)
+    if partition.replicas is None:
         _cancel(updates, ref)
         return
-    check_assignment(updates.image, asked.replicas, None)
+    check_assignment(updates.image, partition.replicas, None)
     if not allow_replication_factor_change:
-        _check_replication_factor(ref.partition, asked.replicas)
-    _start(updates, ref, tuple(map(BrokerId, asked.replicas)))
+        _check_replication_factor(ref.partition, partition.replicas)
+    _start(updates, ref, tuple(map(BrokerId, partition.replicas)))
 
 
-def _answer(asked: ReassignablePartition, error: ApiError) -> ReassignablePartitionResponse:
+def _answer(partition: ReassignablePartition, error: ApiError) -> ReassignablePartitionResponse:
     return ReassignablePartitionResponse(
-        partition_index=asked.partition_index, error_code=error.code, error_message=error.message
+        partition_index=partition.partition_index, error_code=error.code, error_message=error.message
     )
 
 
@@ -191,19 +191,19 @@ def list_partition_reassignments(
 def _listed(
     controller: Controller, request: lr.ListPartitionReassignmentsRequest
 ) -> Generator[None, None, tuple[lr.OngoingTopicReassignment, ...]]:
-    asked: Iterable[tuple[str, Sequence[int]]]
+    requested: Iterable[tuple[str, Sequence[int]]]
     if request.topics is None:
-        asked = yield from _reassigning(controller)
+        requested = yield from _reassigning(controller)
     else:
-        asked = ((topic.name, topic.partition_indexes) for topic in request.topics)
-    found = []
-    for name, numbers in asked:
+        requested = ((topic.name, topic.partition_indexes) for topic in request.topics)
+    topics = []
+    for name, numbers in requested:
         yield
         topic = controller.image.topics.topic(name)
         ongoing = [] if topic is None else (yield from _ongoing(topic, numbers))
         if ongoing:
-            found.append(lr.OngoingTopicReassignment(name=name, partitions=tuple(ongoing)))
-    return tuple(found)
+            topics.append(lr.OngoingTopicReassignment(name=name, partitions=tuple(ongoing)))
+    return tuple(topics)
 
 
 def _reassigning(controller: Controller) -> Generator[None, None, Iterable[tuple[str, Sequence[int]]]]:
@@ -219,11 +219,11 @@ def _reassigning(controller: Controller) -> Generator[None, None, Iterable[tuple
 def _ongoing(
     topic: TopicImage, numbers: Sequence[int]
 ) -> Generator[None, None, list[lr.OngoingPartitionReassignment]]:
-    found = []
+    partitions = []
     for number in numbers:
         partition = topic.partitions.get(number)
         if partition is not None and is_reassigning(partition):
-            found.append(
+            partitions.append(
                 lr.OngoingPartitionReassignment(
                     partition_index=number,
                     replicas=partition.replicas,
@@ -232,4 +232,4 @@ def _ongoing(
                 )
             )
         yield
-    return found
+    return partitions

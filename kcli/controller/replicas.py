@@ -46,10 +46,10 @@ def _alter_partitions(
     topics = []
     for topic in request.topics:
         partitions = []
-        for asked in topic.partitions:
+        for change in topic.partitions:
             if updates.step_is_full:
                 yield updates.take()
-            partitions.append(_alter_partition(controller, updates, sender, topic.topic_id, asked))
+            partitions.append(_alter_partition(controller, updates, sender, topic.topic_id, change))
         topics.append(ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))
     return Decision(updates.take(), AlterPartitionResponse(topics=tuple(topics)))
 
@@ -59,22 +59,22 @@ def _alter_partition(
     updates: PartitionUpdates,
     sender: BrokerId,
     topic_id: uuid.UUID | None,
-    asked: RequestPartitionData,
+    change: RequestPartitionData,
 ) -> ResponsePartitionData:
     if topic_id is None or topic_id not in controller.image.topics.by_id:
-        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_ID)
-    ref = updates.find((topic_id, asked.partition_index))
+        return _refused(change, ErrorCode.UNKNOWN_TOPIC_ID)
+    ref = updates.find((topic_id, change.partition_index))
     if ref is None:
-        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _refused(change, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     # Versions below 3 have no epochs.
-    with_epochs = tuple(state.broker_id for state in asked.new_isr_with_epochs)
-    isr = tuple(map(BrokerId, with_epochs or asked.new_isr))
-    error = _check(controller.image, sender, ref.partition, asked, isr)
+    with_epochs = tuple(state.broker_id for state in change.new_isr_with_epochs)
+    isr = tuple(map(BrokerId, with_epochs or change.new_isr))
+    error = _check(controller.image, sender, ref.partition, change, isr)
     if error is not ErrorCode.NONE:
-        return _refused(asked, error)
+        return _refused(change, error)
     target = PartitionTarget(
         isr=isr,
-        recovery_state=LeaderRecoveryState(asked.leader_recovery_state),
+        recovery_state=LeaderRecoveryState(change.leader_recovery_state),
         election=updates.rules(ref.topic).election,
     )
     updates.change(ref, target)
@@ -84,9 +84,9 @@ def _alter_partition(
     if after.leader != sender:
         # The new ISR completed a reassignment that removes the leader. The change is valid, but the sender of the
         # request no longer leads.
-        return _refused(asked, ErrorCode.NEW_LEADER_ELECTED)
+        return _refused(change, ErrorCode.NEW_LEADER_ELECTED)
     return ResponsePartitionData(
-        partition_index=asked.partition_index,
+        partition_index=change.partition_index,
         leader_id=after.leader,
         leader_epoch=after.leader_epoch,
         isr=after.isr,
@@ -95,34 +95,34 @@ def _alter_partition(
     )
 
 
-def _refused(asked: RequestPartitionData, error: ErrorCode) -> ResponsePartitionData:
-    return ResponsePartitionData(partition_index=asked.partition_index, error_code=error)
+def _refused(change: RequestPartitionData, error: ErrorCode) -> ResponsePartitionData:
+    return ResponsePartitionData(partition_index=change.partition_index, error_code=error)
 
 
 def _check(
     image: MetadataImage,
     broker_id: BrokerId,
     partition: PartitionImage,
-    asked: RequestPartitionData,
+    change: RequestPartitionData,
     isr: Sequence[int],
 ) -> ErrorCode:
     """Checks the epochs, the sender, the form of the ISR and the members of the ISR, in Kafka's order."""
-    if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
+    if change.leader_epoch > partition.leader_epoch or change.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
-    if asked.leader_epoch < partition.leader_epoch:
+    if change.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if broker_id != partition.leader:
         return ErrorCode.INVALID_REQUEST
-    if asked.partition_epoch < partition.partition_epoch:
+    if change.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
         return ErrorCode.INVALID_REQUEST
-    if asked.leader_recovery_state not in LeaderRecoveryState.__members__.values():
+    if change.leader_recovery_state not in LeaderRecoveryState.__members__.values():
         return ErrorCode.INVALID_REQUEST
-    recovering = asked.leader_recovery_state == LeaderRecoveryState.RECOVERING
+    recovering = change.leader_recovery_state == LeaderRecoveryState.RECOVERING
     if recovering and (len(isr) > 1 or partition.recovery_state is LeaderRecoveryState.RECOVERED):
         return ErrorCode.INVALID_REQUEST
-    epochs = {state.broker_id: state.broker_epoch for state in asked.new_isr_with_epochs}
+    epochs = {state.broker_id: state.broker_epoch for state in change.new_isr_with_epochs}
     if not all(_eligible(image.brokers.get(member), epochs.get(member, NO_BROKER_EPOCH)) for member in isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
@@ -156,10 +156,10 @@ def _assign_all(
         topics = []
         for topic in directory.topics:
             partitions = []
-            for asked in topic.partitions:
+            for assignment in topic.partitions:
                 if updates.step_is_full:
                     yield updates.take()
-                number = asked.partition_index
+                number = assignment.partition_index
                 error = _assign(controller, updates, broker, directory_id, topic.topic_id, number)
                 partitions.append(ad.ResponsePartitionData(partition_index=number, error_code=error))
             topics.append(ad.ResponseTopicData(topic_id=topic.topic_id, partitions=tuple(partitions)))

@@ -65,8 +65,8 @@ def alter_user_scram_credentials(
     step = StepCounter()
     changes: dict[str, UserScramCredentialRecord | RemoveUserScramCredentialRecord] = {}
     refused: dict[str, KafkaError] = {}
-    asked: list[Change] = [*request.deletions, *request.upsertions]
-    for change in asked:
+    requested: list[Change] = [*request.deletions, *request.upsertions]
+    for change in requested:
         if step.is_full:
             yield ()
         user = change.name
@@ -143,25 +143,25 @@ async def describe_user_scram_credentials(
     image: MetadataImage, request: DescribeUserScramCredentialsRequest, pace: Pace
 ) -> DescribeUserScramCredentialsResponse:
     """The mechanisms and iterations of the named users, or of all users. The response contains no keys."""
-    asked: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for user in request.users or ():
         await pace(_USER_COST)
-        asked[user.name] += 1
+        counts[user.name] += 1
     by_user: dict[str, list[CredentialInfo]] = {}
     for key, credential in sorted(image.scram.items(), key=lambda item: item[0].mechanism):
         await pace(_USER_COST)
         info = CredentialInfo(mechanism=key.mechanism, iterations=credential.iterations)
         by_user.setdefault(key.user, []).append(info)
     results = []
-    for name in await hash_order_in_slices(asked or by_user, pace, _USER_COST):
+    for name in await hash_order_in_slices(counts or by_user, pace, _USER_COST):
         await pace(_USER_COST)
-        results.append(_described(name, by_user.get(name, ()), asked[name]))
+        results.append(_described(name, by_user.get(name, ()), counts[name]))
     return DescribeUserScramCredentialsResponse(results=tuple(results))
 
 
-def _described(user: str, infos: Iterable[CredentialInfo], asked: int) -> DescribeUserScramCredentialsResult:
+def _described(user: str, infos: Iterable[CredentialInfo], count: int) -> DescribeUserScramCredentialsResult:
     error: KafkaError | None = None
-    if asked > 1:
+    if count > 1:
         error = DuplicateResourceException(
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
         )

@@ -62,7 +62,7 @@ def create_delegation_token(
         token_id=uuid_to_text(controller.rng.uuid()),
         owner=str(owner),
         requester=str(requester),
-        renewers=tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers),
+        renewers=tuple(f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers),
         issue_timestamp_ms=now_ms,
         max_timestamp_ms=now_ms + lifetime_ms,
         expiration_timestamp_ms=now_ms + min(lifetime_ms, settings.renewal_ms),
@@ -144,9 +144,9 @@ def _secret_key(controller: Controller) -> str:
     return secret_key
 
 
-def _found(controller: Controller, asked: bytes) -> DelegationToken:
+def _found(controller: Controller, hmac: bytes) -> DelegationToken:
     _secret_key(controller)
-    token = controller.token_finder.find(controller.image.delegation_tokens, asked)
+    token = controller.token_finder.find(controller.image.delegation_tokens, hmac)
     if token is None:
         raise DelegationTokenNotFoundException
     return token

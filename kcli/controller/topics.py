@@ -375,15 +375,15 @@ def create_partitions(
     returns the present state."""
     step = StepCounter()
     counts: Counter[str] = Counter()
-    asked: dict[str, cp.CreatePartitionsTopic] = {}
+    by_name: dict[str, cp.CreatePartitionsTopic] = {}
     for topic in request.topics:
         if step.is_full:
             yield ()
         counts[topic.name] += 1
-        asked[topic.name] = topic
+        by_name[topic.name] = topic
     results: list[cp.CreatePartitionsTopicResult] = []
-    found: list[tuple[int, cp.CreatePartitionsTopic]] = []
-    for name, topic in asked.items():
+    accepted: list[tuple[int, cp.CreatePartitionsTopic]] = []
+    for name, topic in by_name.items():
         if step.is_full:
             yield ()
         error = NO_ERROR
@@ -392,10 +392,10 @@ def create_partitions(
         elif name not in context().image.topics:
             error = ApiError.of(UnknownTopicOrPartitionException())
         else:
-            found.append((len(results), topic))
+            accepted.append((len(results), topic))
         results.append(_extended(name, error))
     now, records = context(), list[MetadataRecord]()
-    for place, topic in found:
+    for place, topic in accepted:
         try:
             records += _create_partitions(now, topic, charge)
         except KafkaError as refused:
@@ -473,26 +473,26 @@ def delete_topics(
     step = StepCounter()
     names: Counter[str] = Counter()
     ids: Counter[uuid.UUID] = Counter()
-    asked: dict[dt.DeleteTopicState, None] = {}
+    states: dict[dt.DeleteTopicState, None] = {}
     for state in _states(request, api_version):
         if step.is_full:
             yield ()
-        asked[state] = None
+        states[state] = None
         if state.name is not None:
             names[state.name] += 1
         if state.topic_id is not None:
             ids[state.topic_id] += 1
     results: list[dt.DeletableTopicResult] = []
-    found: list[tuple[int, dt.DeleteTopicState]] = []
-    for state in asked:
+    accepted: list[tuple[int, dt.DeleteTopicState]] = []
+    for state in states:
         if step.is_full:
             yield ()
         error = _unclear_target(state, names, ids)
         if error is NO_ERROR and _target(image(), state) is not None:
-            found.append((len(results), state))
+            accepted.append((len(results), state))
         results.append(_deleted(state, None, _unknown(state) if error is NO_ERROR else error))
     now, records = image(), dict[MetadataRecord, None]()  # a request may name a topic both by name and by id
-    for place, state in found:
+    for place, state in accepted:
         topic = _target(now, state)
         if topic is not None:
             error = _charged(charge, topic)

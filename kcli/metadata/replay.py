@@ -74,8 +74,8 @@ class ImageReplayer:
                         raise MetadataLogError("a metadata transaction begins in the middle of a batch")
                     held = []
                 case EndTransactionRecord():
-                    for each in _opened(held, "ends"):
-                        delta.replay(each)
+                    for held_record in _opened(held, "ends"):
+                        delta.replay(held_record)
                     held = None
                 case AbortTransactionRecord():
                     _opened(held, "is aborted")

@@ -17,13 +17,13 @@ class LogState:
     do not include the bootstrap snapshot of `kcli storage format`, because this snapshot is never replicated.
     """
 
-    def __init__(self, found: Start) -> None:
-        self.start = found.log_start
-        self.end = found.log_end_offset
+    def __init__(self, start: Start) -> None:
+        self.start = start.log_start
+        self.end = start.log_end_offset
         self.flushed = FIRST_OFFSET
         self.installing = False
-        self.snapshots = _replicated(found.snapshots)
-        self._epochs = [EpochStart(*entry) for entry in found.epochs]
+        self.snapshots = _replicated(start.snapshots)
+        self._epochs = [EpochStart(*entry) for entry in start.epochs]
         self._epochs.insert(0, EpochStart(self._epoch_before_start(), self.start))
 
     def _epoch_before_start(self) -> LeaderEpoch:
@@ -58,7 +58,7 @@ class LogState:
         self.end = end_offset
         self.flushed = min(self.flushed, end_offset)
         self._epochs = [self._epochs[0]] + [
-            each for each in self._epochs[1:] if each.start_offset < end_offset
+            epoch for epoch in self._epochs[1:] if epoch.start_offset < end_offset
         ]
 
     def restart_at(self, snapshot_id: SnapshotId) -> None:
@@ -78,7 +78,7 @@ class LogState:
         self.snapshots = _replicated(snapshots)
         if log_start > self.start:
             self.start = log_start
-            older = [each for each in self._epochs if each.start_offset < log_start]
+            older = [epoch for epoch in self._epochs if epoch.start_offset < log_start]
             newer = self._epochs[len(older) :]
             self._epochs = [EpochStart(older[-1].epoch, log_start), *newer]
 
@@ -87,12 +87,12 @@ class LogState:
 
         If every epoch of the log is above `epoch`, the returned offset is the start of the log.
         """
-        found = EpochEnd(epoch, self.start)
+        end = EpochEnd(epoch, self.start)
         for entry, after in zip(self._epochs, [*self._epochs[1:], None], strict=True):
             if entry.epoch > epoch:
                 break
-            found = EpochEnd(entry.epoch, self.end if after is None else after.start_offset)
-        return found
+            end = EpochEnd(entry.epoch, self.end if after is None else after.start_offset)
+        return end
 
     def check(self, fetch_offset: Offset, epoch: LeaderEpoch) -> EpochEnd | SnapshotId | None:
         """Compares the end of a follower's log with this log. `fetch_offset` is the end of the follower's log, and
@@ -118,4 +118,4 @@ class LogState:
 
 
 def _replicated(snapshots: tuple[SnapshotId, ...]) -> tuple[SnapshotId, ...]:
-    return tuple(each for each in snapshots if each != BOOTSTRAP_SNAPSHOT_ID)
+    return tuple(snapshot for snapshot in snapshots if snapshot != BOOTSTRAP_SNAPSHOT_ID)

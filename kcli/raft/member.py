@@ -91,20 +91,20 @@ class Member:
     refuse when it stops leading."""
 
     def __init__(
-        self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float], found: Start, now: float
+        self, key: ReplicaKey, settings: RaftSettings, jitter: Callable[[], float], start: Start, now: float
     ) -> None:
         self.key = key
         self.settings = settings
         self.jitter = jitter
-        self.log = LogState(found)
-        self.history = VoterHistory(found)
+        self.log = LogState(start)
+        self.history = VoterHistory(start)
         self.connections = Connections(settings.retry_backoff_s)
         self.high_watermark = NO_OFFSET
         self.shutting_down = False
         self.draft = Draft()
         self.waiting = Waiting()
-        self._persisted = found.stored
-        self.state: State = self._restored(found.stored, now)
+        self._persisted = start.stored
+        self.state: State = self._restored(start.stored, now)
 
     # --- views
 
@@ -260,15 +260,15 @@ class Member:
         same = epoch == self.epoch
         match self.state:
             case Candidate(deadline=deadline) | Unattached(deadline=deadline) | Resigned(deadline=deadline):
-                kept = deadline
+                election_deadline = deadline
             case Prospective(deadline=deadline, votes=votes) if not votes.is_lost:
-                kept = deadline
+                election_deadline = deadline
             case _:
-                kept = self._election_deadline(now)
+                election_deadline = self._election_deadline(now)
         self._move(
             Unattached(
                 epoch=epoch,
-                deadline=kept,
+                deadline=election_deadline,
                 leader_id=leader_id,
                 voted=self.state.voted if same else None,
             )

@@ -181,7 +181,7 @@ class RaftNode:
             self._handle(message, now)
         self._act(now)
         self._member.persist_level()
-        self.deadline = min((each for each in self._deadlines(now) if each > now), default=None)
+        self.deadline = min((deadline for deadline in self._deadlines(now) if deadline > now), default=None)
         draft, self._member.draft = self._member.draft, Draft()
         return draft.ready()
 
@@ -340,8 +340,8 @@ class RaftNode:
             self._following.leader_confirmed(now)
         if isinstance(response, FetchResponse):
             # A node that knew no leader may have found it: this response is already from the leader.
-            found = isinstance(member.state, Follower) and response.leader_id == member.leader_id
-            return found and member.epoch == before.epoch and response.error is ErrorCode.NONE
+            is_expected = isinstance(member.state, Follower) and response.leader_id == member.leader_id
+            return is_expected and member.epoch == before.epoch and response.error is ErrorCode.NONE
         return not has_moved
 
     def _use(self, outgoing: Outgoing, response: QuorumResponse, now: float) -> None:

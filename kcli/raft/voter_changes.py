@@ -217,7 +217,9 @@ class VoterChanges:
         if level < member.kraft_version:
             return ErrorCode.INVALID_UPDATE_VERSION, f"{invalid} Can't downgrade."
         voters = self._reported_voters()
-        supported = all(each.min_kraft_version <= level <= each.max_kraft_version for each in voters.voters)
+        supported = all(
+            voter.min_kraft_version <= level <= voter.max_kraft_version for voter in voters.voters
+        )
         if len(voters.voters) < len(member.voters.voters) or not supported:
             reason = "Each voter must support this level and have reported its directory id to the leader"
             return ErrorCode.INVALID_UPDATE_VERSION, f"{invalid} {reason}; known are {_all(voters)}."
@@ -232,8 +234,8 @@ class VoterChanges:
         state = member.state
         assert isinstance(state, Leader), "the leader was checked"
         reported = {**state.reported, member.key.id: member.own_voter()}
-        found = (reported.get(voter.key.id, voter) for voter in member.voters.voters)
-        return VoterSet(tuple(voter for voter in found if voter.key.directory_id != ZERO_ID))
+        voters = (reported.get(voter.key.id, voter) for voter in member.voters.voters)
+        return VoterSet(tuple(voter for voter in voters if voter.key.directory_id != ZERO_ID))
 
 
 def _shown(key: ReplicaKey) -> str:

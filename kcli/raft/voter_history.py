@@ -15,8 +15,8 @@ class VoterHistory:
     The first entry has the offset -1. It comes from the configuration or from the files of `kcli storage format`.
     """
 
-    def __init__(self, found: Start) -> None:
-        self._entries = [VotersAt(NO_OFFSET, found.kraft_version, found.voters), *found.voter_history]
+    def __init__(self, start: Start) -> None:
+        self._entries = [VotersAt(NO_OFFSET, start.kraft_version, start.voters), *start.voter_history]
 
     @property
     def offset(self) -> Offset:

@@ -68,7 +68,7 @@ class VoterSet:
     def with_voter(self, voter: Voter) -> VoterSet:
         """Returns the voters with one more voter. The order is the order of Kafka's hash map of voter ids, because
         tools show this order."""
-        by_id = {each.key.id: each for each in (*self.voters, voter)}
+        by_id = {known.key.id: known for known in (*self.voters, voter)}
         return VoterSet(tuple(by_id[voter_id] for voter_id in map_order(by_id, int)))
 
     def without(self, key: ReplicaKey) -> VoterSet | None:

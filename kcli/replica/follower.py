@@ -193,9 +193,9 @@ def begin(leader_epoch: LeaderEpoch, log: OwnLog) -> tuple[FollowedState, Cut | 
     return state, None
 
 
-def on_answer(state: FollowedState, asked: FollowedState, answer: Answer, log: OwnLog) -> Action:
-    """The action for an answer to a fetch. `asked` is the state of the partition when the request was made."""
-    if state.phase is not Phase.FETCHING or _asks_otherwise(state, asked):
+def on_answer(state: FollowedState, before: FollowedState, answer: Answer, log: OwnLog) -> Action:
+    """The action for an answer to a fetch. `before` is the state of the partition when the request was made."""
+    if state.phase is not Phase.FETCHING or _asks_otherwise(state, before):
         return Ignore()
     match answer.error_code:
         case ErrorCode.NONE:
@@ -234,8 +234,8 @@ def on_offsets_error(error_code: ErrorCode, state: FollowedState) -> Action:
     return BackOff(error_code.name, error_code in _USUAL_ERRORS)
 
 
-def _asks_otherwise(state: FollowedState, asked: FollowedState) -> bool:
-    return asked.fetch_offset != state.fetch_offset or asked.leader_epoch != state.leader_epoch
+def _asks_otherwise(state: FollowedState, before: FollowedState) -> bool:
+    return before.fetch_offset != state.fetch_offset or before.leader_epoch != state.leader_epoch
 
 
 def _on_divergence(answer: Answer, log: OwnLog) -> Action:

@@ -56,7 +56,7 @@ def expansion(isr: Isr, replica: BrokerId) -> IsrChange:
 def reduction(isr: Isr, leaving: tuple[BrokerId, ...]) -> IsrChange:
     """The change that removes replicas from the ISR. The high watermark waits for these replicas until the change is
     committed."""
-    return IsrChange(tuple(each for each in isr.members if each not in leaving), maximal=isr.members)
+    return IsrChange(tuple(member for member in isr.members if member not in leaving), maximal=isr.members)
 
 
 class Reaction(Enum):

@@ -37,7 +37,9 @@ def rack_aware(rack: str, leader_rack: str | None, candidates: Iterable[Candidat
     near = [candidate for candidate in candidates if candidate.rack == rack]
     if not near:
         return None
-    return max(near, key=lambda each: (each.log_end_offset, each.caught_up_ms, each.broker)).broker
+    return max(
+        near, key=lambda replica: (replica.log_end_offset, replica.caught_up_ms, replica.broker)
+    ).broker
 
 
 _PACKAGE = "org.apache.kafka.common.replica."

@@ -79,16 +79,16 @@ class Leader:
     def with_progress(self, replica: ReplicaKey, progress: Progress, voters: VoterSet, now: float) -> Leader:
         """Returns the leader's state with the new progress of a replica, and without observers that stopped
         fetching."""
-        kept = {
+        remaining = {
             key: known
             for key, known in self.progress.items()
             if known.fetched_at >= now - OBSERVER_TIMEOUT_S or voters.voter(key) is not None
         }
-        if len(kept) > MAX_OBSERVERS:
-            observers = [key for key in kept if voters.voter(key) is None and key != replica]
+        if len(remaining) > MAX_OBSERVERS:
+            observers = [key for key in remaining if voters.voter(key) is None and key != replica]
             if len(observers) >= MAX_OBSERVERS:
-                del kept[min(observers, key=lambda key: kept[key].fetched_at)]
-        return replace(self, progress={**kept, replica: progress})
+                del remaining[min(observers, key=lambda key: remaining[key].fetched_at)]
+        return replace(self, progress={**remaining, replica: progress})
 
     def counted(self, voters: VoterSet) -> Leader:
         """Returns the leader's state with the high watermark that follows from the progress of the voters. The high
@@ -109,7 +109,7 @@ class Leader:
         `heard` is empty again, and the next check is at `check_deadline`.
         """
         heard = self.heard | {voter_id}
-        present = [each for each in voters.ids if each in heard or each == self.leader_id]
+        present = [voter_id for voter_id in voters.ids if voter_id in heard or voter_id == self.leader_id]
         if voters.is_majority(len(present)):
             return replace(self, heard=frozenset(), check_deadline=check_deadline)
         return replace(self, heard=heard)

@@ -54,7 +54,7 @@ class Memberships:
             self._store_assignments(group, request, step)
 
     def _store_assignments(self, group: ClassicGroup, request: SyncGroupRequest, step: GroupStep) -> None:
-        sent = {each.member_id: each.assignment for each in request.assignments}
+        sent = {assignment.member_id: assignment.assignment for assignment in request.assignments}
         # A member that is missing in the leader's assignment gets an empty assignment (KAFKA-3526).
         assignments = {member_id: sent.get(member_id, b"") for member_id in group.members}
         generation_id = group.generation_id

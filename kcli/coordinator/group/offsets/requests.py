@@ -159,8 +159,8 @@ class OffsetRequests:
             subscribed = group_type.is_subscribed_to(group_id, topic.name)
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             results = []
-            for each in topic.partitions:
-                index = each.partition_index
+            for partition in topic.partitions:
+                index = partition.partition_index
                 results.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
                 if not subscribed and self._table.get(group_id, topic.name, index) is not None:
                     step.append(OffsetRecord(group_id, topic.name, index, None))

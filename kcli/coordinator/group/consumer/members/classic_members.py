@@ -216,7 +216,7 @@ def _supports(group: ConsumerGroup, protocol_type: str, join: Join) -> bool:
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not join.protocols:
         return False
     spoken = [
-        frozenset(each.name for each in member.classic.supported_protocols)
+        frozenset(protocol.name for protocol in member.classic.supported_protocols)
         for member in group.members.values()
         if member.classic is not None
     ]

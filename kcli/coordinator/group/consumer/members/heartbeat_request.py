@@ -61,7 +61,7 @@ def owned_partitions(listed: tuple[RequestTopicPartitions, ...] | None) -> Assig
     """The partitions that a member reports as its own. None if the heartbeat leaves them out."""
     if listed is None:
         return None
-    return assignment((each.topic_id or ZERO_ID, each.partitions) for each in listed)
+    return assignment((topic.topic_id or ZERO_ID, topic.partitions) for topic in listed)
 
 
 def check_epoch(member: ConsumerMember, epoch: int, owned: Assignment | None) -> None:

@@ -80,7 +80,7 @@ def _converted(
 def _classic_member(topics: TopicsView, member: ConsumerMember) -> ClassicMember:
     classic = member.classic
     assert classic is not None, f"{member.member_id} does not speak the classic protocol"
-    protocols = tuple((each.name, each.metadata) for each in classic.supported_protocols)
+    protocols = tuple((protocol.name, protocol.metadata) for protocol in classic.supported_protocols)
     return ClassicMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

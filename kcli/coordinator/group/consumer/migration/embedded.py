@@ -21,7 +21,7 @@ NEWEST_VERSION = 3
 
 
 def by_id(listed: Iterable[TopicPartitions], topics: TopicsView) -> Assignment:
-    known = ((topics.topic(each.topic), each.partitions) for each in listed)
+    known = ((topics.topic(topic.topic), topic.partitions) for topic in listed)
     return assignment(
         (topic.topic_id, (number for number in partitions if 0 <= number < topic.partition_count))
         for topic, partitions in known

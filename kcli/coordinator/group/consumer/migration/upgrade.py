@@ -106,7 +106,7 @@ def _converted(topics: TopicsView, classic: ClassicGroup) -> ConsumerGroup:
         raise _refused(classic, "the embedded consumer protocol is malformed.") from None
     # A client's own assignor may have given a partition to several members. Here only the first of these members
     # gets the partition.
-    for claimant, assigned in zip(members, disjoint(each.assigned for each in members), strict=True):
+    for claimant, assigned in zip(members, disjoint(member.assigned for member in members), strict=True):
         member = replace(claimant, assigned=assigned)
         group.apply(member_record(group.group_id, member))
         group.apply(target_record(group.group_id, member.member_id, member.assigned))

@@ -24,11 +24,11 @@ def assignment(partitions: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Assignm
 def disjoint(assignments: Iterable[Assignment]) -> Iterator[Assignment]:
     """Yields each assignment without the partitions that an earlier assignment has."""
     taken: dict[uuid.UUID, set[int]] = {}
-    for each in assignments:
+    for assigned in assignments:
         yield assignment(
-            (topic_id, partitions - taken.get(topic_id, set())) for topic_id, partitions in each.items()
+            (topic_id, partitions - taken.get(topic_id, set())) for topic_id, partitions in assigned.items()
         )
-        for topic_id, partitions in each.items():
+        for topic_id, partitions in assigned.items():
             taken.setdefault(topic_id, set()).update(partitions)
 
 

@@ -221,7 +221,7 @@ class ConsumerGroup:
             self.targets.pop(member_id, None)
         else:
             self.targets[member_id] = assignment(
-                (each.topic_id, each.partitions) for each in value.topic_partitions
+                (topic.topic_id, topic.partitions) for topic in value.topic_partitions
             )
 
     def _apply_current(

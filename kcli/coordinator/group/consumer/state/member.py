@@ -136,7 +136,7 @@ def _state(number: int) -> MemberState:
 
 
 def _assignment(listed: Iterable[CurrentTopicPartitions]) -> Assignment:
-    return assignment((each.topic_id, each.partitions) for each in listed)
+    return assignment((topic.topic_id, topic.partitions) for topic in listed)
 
 
 def _listed(of: Mapping[uuid.UUID, frozenset[int]]) -> tuple[CurrentTopicPartitions, ...]:

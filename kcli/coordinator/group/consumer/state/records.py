@@ -88,13 +88,13 @@ def group_records(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
 def group_tombstones(group: ConsumerGroup) -> Iterator[ConsumerRecord]:
     """The tombstones of a group and of its members, targets and other records."""
     group_id = group.group_id
-    each = [member_tombstones(group_id, member_id) for member_id in group.members]
-    for current, _, _ in each:
+    tombstones = [member_tombstones(group_id, member_id) for member_id in group.members]
+    for current, _, _ in tombstones:
         yield current
-    for _, target, _ in each:
+    for _, target, _ in tombstones:
         yield target
     yield ConsumerRecord(co.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
-    for _, _, member in each:
+    for _, _, member in tombstones:
         yield member
     for regex in tuple(group.regexes):
         yield regex_tombstone(group_id, regex)

@@ -127,10 +127,10 @@ def resolution_due(shard: ConsumerShard, group: ConsumerGroup, now_ms: int) -> R
     regexes = group.subscribed_regexes
     if not regexes or group.is_resolving:
         return None
-    last_ms = max((each.timestamp_ms for each in group.regexes.values()), default=NEVER_MS)
+    last_ms = max((regex.timestamp_ms for regex in group.regexes.values()), default=NEVER_MS)
     if now_ms <= max(last_ms, group.regexes_failed_ms) + MIN_REFRESH_MS:
         return None
-    version = max((each.version for each in group.regexes.values()), default=-1)
+    version = max((regex.version for regex in group.regexes.values()), default=-1)
     if (
         len(regexes) == len(group.regexes)
         and version >= shard.new_topics_version
