@@ -73,7 +73,7 @@ class Connection(asyncio.BufferedProtocol):
         self._correlation = 0
         self._buffer = bytearray(_SIZE.size)
         self._filled = 0
-        self._wanted = _SIZE.size
+        self._needed_bytes = _SIZE.size
         self._in_body = False
         self._answers = 0
         self._max_response_bytes = MAX_BYTES_BEFORE_LOGIN
@@ -254,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filled += nbytes
-        if self._filled < self._wanted:
+        if self._filled < self._needed_bytes:
             self._grow()
             return
         if self._in_body:
@@ -290,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _expect(self, size: int, *, in_body: bool) -> None:
         self._buffer = bytearray(min(size, FIRST_BYTES))
-        self._wanted = size
+        self._needed_bytes = size
         self._filled = 0
         self._in_body = in_body
 
@@ -300,7 +300,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self._filled == len(self._buffer):
             # The transport still holds a view of the buffer, so the buffer itself cannot change its size.
-            self._buffer = self._buffer + bytes(min(self._filled, self._wanted - self._filled))
+            self._buffer = self._buffer + bytes(min(self._filled, self._needed_bytes - self._filled))
 
     def _frame(self, frame: bytes) -> None:
         self._answers += 1

@@ -158,7 +158,7 @@ class PartitionUpdates:
             rules = self._rules[topic.topic_id] = election_rules(image, settings, topic)
         return rules
 
-    def each(self, keys: Iterable[PartitionKey], change: Callable[[PartitionRef], object]) -> Changes:
+    def change_all(self, keys: Iterable[PartitionKey], change: Callable[[PartitionRef], object]) -> Changes:
         """Calls `change` for each of these partitions that still exists."""
         for key in keys:
             if self.step_is_full:
@@ -176,21 +176,23 @@ class PartitionUpdates:
 
     def remove_from_isr(self, broker_id: BrokerId) -> Changes:
         """Removes the broker from every ISR, and gives its leaderships to other brokers."""
-        return self.each(self._controller.index.in_isr(broker_id), partial(self.leave_isr, broker_id))
+        return self.change_all(self._controller.index.in_isr(broker_id), partial(self.leave_isr, broker_id))
 
     def distrust(self, broker_id: BrokerId) -> Changes:
         """Removes the broker from every ISR and ELR, because it may have lost its newest records."""
         change = partial(self.leave_isr, broker_id, uncleanly_stopped=(broker_id,))
-        yield from self.each(self._controller.index.in_isr(broker_id), change)
-        yield from self.each(self._controller.index.in_elr(broker_id), change)
+        yield from self.change_all(self._controller.index.in_isr(broker_id), change)
+        yield from self.change_all(self._controller.index.in_elr(broker_id), change)
 
     def leave_directory(self, broker_id: BrokerId, directory: uuid.UUID) -> Changes:
         """Removes the broker from the ISRs of its partitions in a directory that failed."""
-        return self.each(self._controller.index.in_directory(directory), partial(self.leave_isr, broker_id))
+        return self.change_all(
+            self._controller.index.in_directory(directory), partial(self.leave_isr, broker_id)
+        )
 
     def elect_leaderless(self) -> Changes:
         """Tries an election for every partition without a leader."""
-        return self.each(tuple(self._controller.index.leaderless), partial(self.leave_isr, NO_LEADER))
+        return self.change_all(tuple(self._controller.index.leaderless), partial(self.leave_isr, NO_LEADER))
 
     def leave_isr(
         self, broker_id: BrokerId, ref: PartitionRef, *, uncleanly_stopped: tuple[BrokerId, ...] = ()

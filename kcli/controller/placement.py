@@ -59,7 +59,7 @@ class _Ring:
         self._rng = rng
         self._start = rng.randrange(len(brokers)) if brokers else 0
         self._round = 0
-        self._given = 0
+        self._draws = 0
 
     def draw(self, number: int) -> BrokerId | None:
         """Returns the next broker in round number `number`. None if this round has already returned every broker."""
@@ -68,11 +68,11 @@ class _Ring:
         if number != self._round:
             self._round = number
             self._start = (self._start + 1) % len(self._brokers)
-            self._given = 0
-        if self._given == len(self._brokers):
+            self._draws = 0
+        if self._draws == len(self._brokers):
             return None
-        broker = self._brokers[(self._start + self._given) % len(self._brokers)]
-        self._given += 1
+        broker = self._brokers[(self._start + self._draws) % len(self._brokers)]
+        self._draws += 1
         return broker
 
     def shuffle(self) -> None:

@@ -93,7 +93,7 @@ def renew_delegation_token(
 ) -> Decision[RenewDelegationTokenResponse]:
     """Moves the expiry of a token, at most to the end of its maximal lifetime. Raises KafkaError if the token is
     unknown or has expired, or if the client may not renew it."""
-    token = _found(controller, request.hmac)
+    token = _token_of(controller, request.hmac)
     if has_expired(token, now_ms):
         raise DelegationTokenExpiredException
     _check_renewer(token, requester)
@@ -111,7 +111,7 @@ def expire_delegation_token(
     """Moves the expiry of a token, or removes the token if the period is negative. Raises KafkaError if the token is
     unknown, or if the client may not renew it. Also raises KafkaError if the token has expired and the period is not
     negative."""
-    token = _found(controller, request.hmac)
+    token = _token_of(controller, request.hmac)
     _check_renewer(token, requester)
     if request.expiry_time_period_ms < 0:
         return Decision(
@@ -144,7 +144,7 @@ def _secret_key(controller: Controller) -> str:
     return secret_key
 
 
-def _found(controller: Controller, hmac: bytes) -> DelegationToken:
+def _token_of(controller: Controller, hmac: bytes) -> DelegationToken:
     _secret_key(controller)
     token = controller.token_finder.find(controller.image.delegation_tokens, hmac)
     if token is None:

@@ -52,7 +52,7 @@ class MatchingTopics:
         self, consumer: Consumer, matches: Callable[[str], bool], subscribe: Subscribe, *, every_s: float
     ) -> None:
         self._consumer = consumer
-        self._wanted = matches
+        self._matches = matches
         self._subscribe = subscribe
         self._every_s = every_s
         self._names: list[str] = []
@@ -72,7 +72,7 @@ class MatchingTopics:
             self._due = time.monotonic() + RETRY_S
             return
         self._due = time.monotonic() + self._every_s
-        names = sorted(filter(self._wanted, there))
+        names = sorted(filter(self._matches, there))
         if names == self._names:
             return
         self._names = names

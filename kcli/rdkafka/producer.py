@@ -121,7 +121,7 @@ class Destination:
         while not self._partitions:
             timeout_s = min(METADATA_TIMEOUT_S, max(METADATA_PAUSE_S, deadline - time.monotonic()))
             try:
-                topic = self._asked(timeout_s)
+                topic = self._topic_metadata(timeout_s)
             except KafkaException:
                 pass  # no broker answers, and librdkafka logs the reason
             else:
@@ -143,7 +143,7 @@ class Destination:
                 self._producer.poll(METADATA_PAUSE_S)
         return None
 
-    def _asked(self, timeout_s: float) -> TopicMetadata:
+    def _topic_metadata(self, timeout_s: float) -> TopicMetadata:
         """Asks for the topic. Before the first such request, asks for all topics, which creates none.
 
         librdkafka sends two requests for a new topic. The first one may create it, and only the second one's answer is

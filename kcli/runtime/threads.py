@@ -86,7 +86,7 @@ class NodeThreads:
     """
 
     def __init__(self, executor: Executor | None = None) -> None:
-        self._given = executor
+        self._shared_executor = executor
         self._made: list[Executor] = []
         self._flushes: dict[str, Executor] = {}
         self.quorum = QuorumThreads(
@@ -106,13 +106,13 @@ class NodeThreads:
         return executor.submit
 
     def _make(self, name: str, threads: int) -> Executor:
-        if self._given is not None:
-            return self._given
+        if self._shared_executor is not None:
+            return self._shared_executor
         made = ThreadPoolExecutor(threads, name)
         self._made.append(made)
         return made
 
     def close(self, *, wait: bool) -> None:
         """Ends the threads. If `wait` is True, waits for their work."""
-        for executor in self._made if self._given is None else [self._given]:
+        for executor in self._made if self._shared_executor is None else [self._shared_executor]:
             executor.shutdown(wait=wait)

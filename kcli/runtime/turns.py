@@ -51,7 +51,7 @@ async def next_turn() -> None:
 def turns_given() -> int:
     """The number of turns that the long work of the running loop has had."""
     queue = _queues.get(asyncio.get_running_loop())
-    return 0 if queue is None else queue.given
+    return 0 if queue is None else queue.turns
 
 
 class Timer(Protocol):
@@ -139,7 +139,7 @@ class _TurnQueue:
         self._new_future = loop.create_future
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._next: asyncio.Handle | None = None
-        self.given = 0
+        self.turns = 0
 
     def join(self) -> asyncio.Future[None]:
         turn = self._new_future()
@@ -154,7 +154,7 @@ class _TurnQueue:
             self._waiting.popleft()
         if self._waiting:
             self._waiting.popleft().set_result(None)
-            self.given += 1
+            self.turns += 1
         self._next = self._call_soon(self._give_turn) if self._waiting else None
 
 

@@ -53,14 +53,14 @@ class EpochFlushes:
         self._directory = directory
         self._waiting: dict[EpochLog, None] = {}
         self._guard = threading.Lock()
-        self._is_asked = False
+        self._is_scheduled = False
 
     def soon(self, log: EpochLog) -> None:
         """Starts writing the checkpoint of a log in the background."""
         with self._guard:
             self._waiting[log] = None
-            is_asked, self._is_asked = self._is_asked, True
-        if not is_asked:
+            was_scheduled, self._is_scheduled = self._is_scheduled, True
+        if not was_scheduled:
             self._directory.background(self._run)
 
     def forget(self, log: EpochLog) -> None:
@@ -78,7 +78,7 @@ class EpochFlushes:
         with self._guard:
             logs = list(self._waiting)
             self._waiting.clear()
-            self._is_asked = bool(logs)
+            self._is_scheduled = bool(logs)
             return logs
 
     def flush_together(self, logs: Iterable[EpochLog], *, closing: bool = False) -> bool:

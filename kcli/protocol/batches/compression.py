@@ -103,7 +103,9 @@ def decompress_small(codec: Codec, payload: Buffer, limit: int) -> bytes | None:
     """
     parts: list[bytes] = []
     size = 0
-    for part in _unzstd(payload, _kept.zstd()) if codec is Codec.ZSTD else _parts(codec, payload):
+    for part in (
+        _unzstd(payload, _thread_decompressor.zstd()) if codec is Codec.ZSTD else _parts(codec, payload)
+    ):
         size += len(part)
         parts.append(part)
         if size > limit or len(parts) > MAX_PARTS:
@@ -435,7 +437,7 @@ def _zstd(pieces: Iterable[Buffer], level: int) -> Iterator[Buffer]:
     yield stream.flush()
 
 
-class _Kept(threading.local):
+class _ThreadDecompressor(threading.local):
     """The decompressor of a thread for small payloads. To make one takes longer than to use it."""
 
     def __init__(self) -> None:
@@ -449,7 +451,7 @@ class _Kept(threading.local):
         return self._zstd
 
 
-_kept = _Kept()
+_thread_decompressor = _ThreadDecompressor()
 
 
 def _unzstd(payload: Buffer, decompressor: ZstdDecompressor | None = None) -> Iterator[bytes]:

@@ -23,7 +23,7 @@ _LZ4_BLOCK_BYTES = 65_536
 """The size of the blocks that Kafka's clients write. A frame with larger blocks is decompressed into new memory."""
 
 
-class _Kept(threading.local):
+class _ThreadBuffer(threading.local):
     """The buffer of a thread."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class _Kept(threading.local):
         return self._buffer
 
 
-_kept = _Kept()
+_thread_buffer = _ThreadBuffer()
 
 
 def small_payload(codec: Codec, body: Buffer, limit: int) -> tuple[bytes | bytearray, int] | None:
@@ -54,7 +54,7 @@ def _small_lz4(body: Buffer, limit: int) -> tuple[bytes | bytearray, int] | None
     import cramjam
 
     # The last block may begin just before the limit.
-    room = _kept.of(min(limit, most_bytes(Codec.LZ4, len(body))) + _LZ4_BLOCK_BYTES)
+    room = _thread_buffer.of(min(limit, most_bytes(Codec.LZ4, len(body))) + _LZ4_BLOCK_BYTES)
     size = blocks = 0
     with memoryview(room) as view:
         for block in lz4_blocks(body):

@@ -28,11 +28,11 @@ class RepeatedElements:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        self._kept: list[tuple[bytes, Any]] = []
+        self._items: list[tuple[bytes, Any]] = []
 
     async def read(self, frame: bytes, at: int, index: int, pace: Pace) -> tuple[Any, int]:
         """Returns the element with this index in its array, and the position after it."""
-        items = self._kept
+        items = self._items
         if index < len(items):
             written, item = items[index]
             if frame.startswith(written, at):

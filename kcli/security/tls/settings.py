@@ -46,21 +46,21 @@ class StoreSettings:
 def store_settings(text: LookUp) -> StoreSettings:
     """Reads the ssl.* keys of the stores."""
 
-    def found(name: str) -> str | None:
+    def setting(name: str) -> str | None:
         # An empty text is no value for Kafka, except that a password may be empty.
         return text(name) or None
 
     return StoreSettings(
-        keystore_type=_type(found("ssl.keystore.type")),
-        keystore_location=found("ssl.keystore.location"),
+        keystore_type=_type(setting("ssl.keystore.type")),
+        keystore_location=setting("ssl.keystore.location"),
         keystore_password=text("ssl.keystore.password"),
-        keystore_key=found("ssl.keystore.key"),
-        keystore_chain=found("ssl.keystore.certificate.chain"),
+        keystore_key=setting("ssl.keystore.key"),
+        keystore_chain=setting("ssl.keystore.certificate.chain"),
         key_password=text("ssl.key.password"),
-        truststore_type=_type(found("ssl.truststore.type")),
-        truststore_location=found("ssl.truststore.location"),
+        truststore_type=_type(setting("ssl.truststore.type")),
+        truststore_location=setting("ssl.truststore.location"),
         truststore_password=text("ssl.truststore.password"),
-        truststore_certificates=found("ssl.truststore.certificates"),
+        truststore_certificates=setting("ssl.truststore.certificates"),
     )
 
 

@@ -55,7 +55,7 @@ class Settling:
         self._checkpoint = checkpoint
         self._made: deque[PartitionLog] = deque()
         self._gone: dict[tuple[TopicPartition, str], _Gone] = {}
-        self._is_asked = False
+        self._is_scheduled = False
         self._background: Background | None = None
         self._settling = threading.Lock()
         self._forgetting = threading.Lock()
@@ -77,13 +77,13 @@ class Settling:
 
     def soon(self) -> None:
         """Starts `run` in the background if there are logs to sync, unless `run` is about to start already."""
-        if not self._is_asked and (self._made or self._gone):
-            self._is_asked = True
+        if not self._is_scheduled and (self._made or self._gone):
+            self._is_scheduled = True
             assert self._background is not None, "it came with the first of them"
             self._background(self.run)
 
     def run(self) -> None:
-        self._is_asked = False  # a later call of `soon` starts the work again
+        self._is_scheduled = False  # a later call of `soon` starts the work again
         self._forget_gone()
         with self._settling:
             self._settle_made()
