@@ -29,6 +29,8 @@ from kcli.runtime.disk import SystemDisk
 from kcli.runtime.limited_lines import LimitedLines
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
+from kcli.server.handlers.shared.topic_answers import TopicAnswers
+from kcli.server.handlers.shared.visible_topics import VisibleTopics
 from kcli.server.metrics.metrics import Metrics
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
@@ -131,6 +133,9 @@ class BrokerRig:
         self.leader_quota = ReplicationQuota(LEADER_RATE, broker_config(), self.clock)
         self.quotas = ClientQuotas(broker_config(), self.clock)
         self.node_id = NODE
+        self.rng = SystemRng(3)
+        self.topics: Any = None
+        self.topic_answers, self.visible_topics = TopicAnswers(), VisibleTopics()
         self.refused_batches, self.damaged_batches = LimitedLines(), LimitedLines()
         # This rig has no transactions.
         self.verifier: Any = None
