@@ -19,7 +19,7 @@ from kcli.client.topic_table.changes import Change
 from kcli.client.topic_table.reader import TableClosed
 from kcli.client.topic_table.table import Fenced, TopicTable
 from kcli.client.topic_table.topic import NotCompacted, TableTopic
-from kcli.client.topic_table.writers import IdempotentWriter, TransactionalWriter, Writer
+from kcli.client.topic_table.writers import Batches, IdempotentWriter, TransactionalWriter, Writer
 from kcli.errors import ProducerFencedException
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType
@@ -303,3 +303,25 @@ async def test_a_put_of_a_table_that_closes_raises(tmp_path: Path) -> None:
         for put in (first, second):
             with pytest.raises(TableClosed):
                 await put
+
+
+@on_a_loop
+async def test_a_put_that_waits_for_room_while_the_table_closes_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "IN_FLIGHT_BYTES_MAX", 1)
+    async with world(tmp_path) as it:
+        client = await it.client()
+        async with TopicTable(TOPIC, client, fetching=await it.client(), writer=Stuck(client)) as table:
+            puts = [asyncio.create_task(table.put(b"%d" % number, b"1")) for number in range(3)]
+            await some_turns()
+        async with asyncio.timeout(5):
+            for put in puts:
+                with pytest.raises(TableClosed):
+                    await put
+
+
+class Stuck(IdempotentWriter):
+    async def write(self, records: Batches) -> dict[TopicPartition, int]:
+        await asyncio.Event().wait()
+        return {}

@@ -195,10 +195,14 @@ class TableReader:
         """
         starts = await list_offsets(self._client, {partition: EARLIEST})
         _log.warning("The offset %d of %s is out of range.", self.positions[partition], partition)
-        self.positions[partition] = value_of(starts[partition]).offset
+        self._move(partition, value_of(starts[partition]).offset)
 
     def _advance(self, partition: TopicPartition, offset: int) -> None:
-        self.positions[partition] = max(offset, self.positions[partition])
+        self._move(partition, max(offset, self.positions[partition]))
+
+    def _move(self, partition: TopicPartition, offset: int) -> None:
+        """Sets a position, and wakes the callers that wait for it."""
+        self.positions[partition] = offset
         waiting = self._waiting[partition]
         while waiting and waiting[0][0] <= self.positions[partition]:
             _, _, future = heapq.heappop(waiting)

@@ -82,6 +82,7 @@ class TopicTable:
         self._clock: Clock = clock or SystemClock()
         self._reader: TableReader | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_closed = False
         self._puts: deque[_Put] = deque()
         self._has_puts = asyncio.Event()
         self._in_flight_bytes = 0
@@ -105,6 +106,9 @@ class TopicTable:
 
     async def close(self) -> None:
         """Stops reading and writing. Puts that are not read back raise an error, and may or may not be in the topic."""
+        self._is_closed = (
+            True  # a put that still waits for room must not join the queue, because the writer ends
+        )
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -151,6 +155,8 @@ class TopicTable:
         size = sum(RECORD_OVERHEAD_BYTES + len(key) + len(value or b"") for key, value in entries)
         await self._enter(size)
         try:
+            if self._is_closed:
+                raise TableClosed
             put = _Put(records, size, asyncio.get_running_loop().create_future())
             self._puts.append(put)
             self._has_puts.set()

@@ -10,10 +10,12 @@ import pytest
 
 from kcli.client.client import Client, Destination
 from kcli.client.config import ClientConfig
+from kcli.client.topic_table import reader as reader_module
 from kcli.client.topic_table.changes import Change
 from kcli.client.topic_table.reader import TableClosed, TableReader
 from kcli.errors import ErrorCode, NetworkException, TopicAuthorizationException
 from kcli.model.addresses import Address
+from kcli.model.offset_at import OffsetAt
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, encode_batch
 from kcli.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -177,3 +179,21 @@ async def test_a_wait_for_a_reader_that_is_closed_ends() -> None:
     await it.end()
     with pytest.raises(TableClosed):
         await waiting
+
+
+@on_a_loop
+async def test_a_wait_ends_if_all_records_before_the_end_were_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def starts(*_: object, **__: object) -> dict[TopicPartition, OffsetAt]:
+        return {PARTS[0]: OffsetAt(offset=5)}
+
+    monkeypatch.setattr(reader_module, "list_offsets", starts)
+    brokers = Brokers([1])
+    problems = iter([ErrorCode.OFFSET_OUT_OF_RANGE])
+    brokers.problem = lambda _: next(problems, None)
+    it = Reading(brokers)
+    async with asyncio.timeout(1):
+        await it.reader.reached({PARTS[0]: 5})
+    assert it.reader.positions == {PARTS[0]: 5}
+    await it.end()
