@@ -17,7 +17,7 @@ from kcli.client.records.fetch import (
 )
 from kcli.client.records.fetch_plan import FetchPosition, without_session
 from kcli.client.records.produce import produce_request, produced_partitions
-from kcli.errors import ErrorCode, KafkaError, OffsetOutOfRangeException
+from kcli.errors import ErrorCode, KafkaError, OffsetOutOfRangeException, error_for
 from kcli.model.request_values import ACKS_ALL, EARLIEST
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.fetch import FetchResponse, PartitionData
@@ -53,9 +53,16 @@ class Records:
     up again. So a caller that wants to follow a change of leader calls the method inside `Client.call`.
     """
 
-    def __init__(self, client: Client, describe: Describe | None = None) -> None:
-        """`describe` looks up topics, if errors of topics need other texts than those of Java's clients."""
+    def __init__(
+        self,
+        client: Client,
+        describe: Describe | None = None,
+        no_leader: Callable[[TopicPartition], str] | None = None,
+    ) -> None:
+        """`describe` looks up topics, if errors of topics need other texts than those of Java's clients. `no_leader`
+        returns the text of the error of a partition without a leader."""
         self._client = client
+        self._no_leader = no_leader
         self._describe = describe or self._metadata
         self._leaders: dict[TopicPartition, Leader] = {}
 
@@ -76,7 +83,7 @@ class Records:
                 try:
                     entry = self._client.partition_of(topic, partition)
                 except KafkaError as error:
-                    errors[partition] = error
+                    errors[partition] = self._shown(partition, error)
                 else:
                     self._leaders[partition] = Leader(entry.leader_id, entry.leader_epoch, topic.topic_id)
         return {partition: errors.get(partition) or self._leaders[partition] for partition in partitions}
@@ -189,6 +196,11 @@ class Records:
             if getattr(result, "error_code", None) not in _STAYS:
                 self._leaders.pop(partition, None)
         return results
+
+    def _shown(self, partition: TopicPartition, error: KafkaError) -> KafkaError:
+        if self._no_leader is None or error.code is not ErrorCode.LEADER_NOT_AVAILABLE:
+            return error
+        return error_for(ErrorCode.LEADER_NOT_AVAILABLE, self._no_leader(partition))
 
     async def _metadata(self, topics: list[str]) -> Iterable[MetadataResponseTopic]:
         return (await self._client.metadata(topics)).topics

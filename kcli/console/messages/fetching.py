@@ -69,7 +69,7 @@ def records_of(client: AdminClient) -> Records:
     async def describe(topics: list[str]) -> list[MetadataResponseTopic]:
         return [await visible_topic(client, topic) for topic in topics]
 
-    return Records(client, describe)
+    return Records(client, describe, lambda place: f"{place} has no leader")
 
 
 class TopicFetcher:

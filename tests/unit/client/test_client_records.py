@@ -258,6 +258,18 @@ async def test_a_slow_leader_does_not_delay_the_requests_to_others() -> None:
 
 
 @on_a_loop
+async def test_a_partition_without_a_leader_has_the_text_of_the_caller() -> None:
+    with Brokers() as brokers:
+        async with brokers.records() as records:
+            client = records._client
+            its_own = Records(client, no_leader=lambda place: f"{place} has no leader")
+            place = TopicPartition("t", 2)
+            answers = [(await each.leaders([place]))[place] for each in (records, its_own)]
+    assert [isinstance(answer, LeaderNotAvailableException) for answer in answers] == [True, True]
+    assert str(answers[1]) == "t-2 has no leader" != str(answers[0])
+
+
+@on_a_loop
 async def test_a_topic_that_does_not_exist_has_an_error() -> None:
     with Brokers() as brokers:
         async with brokers.records() as records:
