@@ -8,7 +8,6 @@ must not keep these memoryviews after it has handled the request.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from struct import Struct, error
 from typing import cast
 
@@ -72,15 +71,13 @@ async def decode_produce_request(version: int, frame: Buffer, at: int, pace: Pac
         transactional_id, acks, timeout_ms, count, at = _decode_head(flexible, frame, at)
         topics = []
         for _ in range(count):
-            await pace(TOPIC_COST)
-            name, topic_id, left, at = _decode_topic_head(version, flexible, frame, at)
+            name, topic_id, count, at = _decode_topic_head(version, flexible, frame, at)
             partitions: list[PartitionProduceData] = []
-            while left > 0:
-                here = min(left, PARTITIONS_AT_ONCE)
-                await pace(here * PARTITION_COST)
+            for begin in range(0, count or 1, PARTITIONS_AT_ONCE):
+                here = min(count - begin, PARTITIONS_AT_ONCE)
+                await pace(TOPIC_COST + here * PARTITION_COST)
                 some, at = _decode_partitions(flexible, frame, at, here)
                 partitions += some
-                left -= here
             if flexible:
                 at = read_tags(frame, at)
             topics.append(TopicProduceData(topic_id=topic_id, name=name, partition_data=tuple(partitions)))
@@ -140,11 +137,6 @@ def _decode_partitions(
     return partitions, at
 
 
-def has_few_partitions(topics: Sequence[TopicProduceData]) -> bool:
-    """Whether a request with these topics is served without a pause."""
-    return len(topics) <= 100 and sum(len(topic.partition_data) for topic in topics) <= 500
-
-
 async def encode_produce_response(
     response: ProduceResponse, version: int, correlation_id: int, pace: Pace
 ) -> bytes:
@@ -152,15 +144,14 @@ async def encode_produce_response(
     flexible = version >= FLEXIBLE_FROM
     parts = [b"\x00" if flexible else b"", pack_count(len(response.responses), flexible)]
     for topic in response.responses:
-        await pace(TOPIC_COST)
         parts.append(
             pack_uuid(topic.topic_id) if version >= TOPIC_ID_FROM else pack_string(topic.name, flexible)
         )
         partitions = topic.partition_responses
         parts.append(pack_count(len(partitions), flexible))
-        for begin in range(0, len(partitions), PARTITIONS_AT_ONCE):
+        for begin in range(0, len(partitions) or 1, PARTITIONS_AT_ONCE):
             here = partitions[begin : begin + PARTITIONS_AT_ONCE]
-            await pace(len(here) * PARTITION_COST)
+            await pace(TOPIC_COST + len(here) * PARTITION_COST)
             parts += [_encode_partition(partition, version, flexible) for partition in here]
         if flexible:
             parts.append(b"\x00")

@@ -175,14 +175,15 @@ class Dispatch:
             forwarder = self._forwarder if route.api.forwarding is Forwarding.WHOLE else None
             if forwarder is not None and not forwarder.is_local:
                 return await self._forward(forwarder, route, context, caller, bytes(frame), at)
-            self._throttle(context, caller, len(frame) - at)
+            if self._quotas.is_active:
+                self._throttle(context, caller, len(frame) - at)
             request = await route.decode(version, frame, at, context.pace)
         elif spec.key is not ApiKey.API_VERSIONS:
             raise ProtocolError(
                 f"{spec.name} version {version} is not supported; "
                 f"supported are {spec.min_version} to {spec.max_version}"
             )
-        else:
+        elif self._quotas.is_active:
             self._throttle(context, caller, len(frame) - at)
         try:
             return await self._handle(route, context, request)
@@ -258,22 +259,20 @@ class Dispatch:
             request = await route.decode(context.api_version, memoryview(frame), at, context.pace)
             return await self._answer_error(route, context, request, error)
         if route.api.mutation_errors_since is not None:
-            at = INT32.size + route.spec.is_flexible(
-                context.api_version
-            )  # correlation id, and an empty tag section
+            # The correlation id comes first, and in a flexible version an empty section of tags.
+            at = INT32.size + route.spec.is_flexible(context.api_version)
             (throttle_ms,) = INT32.unpack_from(answer, at)
             if throttle_ms > 0:
                 caller.mute(throttle_ms / 1000)
         return INT32.pack(len(answer)) + answer
 
     def _throttle(self, context: Context, caller: Caller, size_bytes: int) -> None:
-        """Begins to measure the request, if any client has a quota."""
-        if self._quotas.is_active:
-            context.throttle = self._quotas.throttle(
-                context.session.principal, context.client_id, size_bytes, caller.mute
-            )
-            if context.trace is not None:
-                context.trace.throttle = context.throttle
+        """Begins to measure the request, because some client has a quota."""
+        context.throttle = self._quotas.throttle(
+            context.session.principal, context.client_id, size_bytes, caller.mute
+        )
+        if context.trace is not None:
+            context.trace.throttle = context.throttle
 
     async def _handle(
         self, route: Route[RequestT, ResponseT], context: Context, request: RequestT | None
