@@ -261,6 +261,8 @@ class Node:
             name="registration of the controller",
             start=start,
             stop=always(registrar.stop),
+            # The broker may register for long after the start above, and `apply` does not get the changes until then.
+            load=registrar.load,
             apply=registrar.apply,
         )
 

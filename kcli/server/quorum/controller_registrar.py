@@ -52,7 +52,11 @@ class ControllerRegistrar:
     def _begin(self) -> asyncio.Task[None]:
         return asyncio.get_running_loop().create_task(self._register(), name="register-controller")
 
-    def apply(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
+    def apply(self, _delta: MetadataDelta, image: MetadataImage) -> None:
+        """Does the same as `load`, after each later change."""
+        self.load(image)
+
+    def load(self, _image: MetadataImage) -> None:
         """Registers again if another process has taken the place of this controller in the metadata.
 
         The pauses between registrations continue to grow. With constant pauses, two running controllers with the same

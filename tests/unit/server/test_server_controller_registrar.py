@@ -65,6 +65,25 @@ def test_two_processes_with_one_id_do_not_write_records_without_end(caplog: pyte
     )
 
 
+def test_another_process_that_registers_before_the_node_follows_the_metadata_is_found() -> None:
+    async def scenario(_loop: SimLoop) -> None:
+        features = {METADATA_VERSION: CONTROLLER_REGISTRATION_FROM.level}
+        loader = MetadataLoader(MetadataImage(cluster_id="cluster", features=features))
+        loader.caught_up()
+        channel: Any = Channel(loader)
+        registrar = ControllerRegistrar(channel, loader, SystemRng(1))
+        registrar.start(OWN)
+        await asyncio.sleep(1)
+        register(loader, TWIN)
+        registrar.load(loader.image)
+        await asyncio.sleep(1)
+        assert len(channel.sent) == 2
+        assert loader.image.controllers[OWN.id] == OWN
+        await registrar.stop()
+
+    simulate(1, scenario)
+
+
 def test_an_active_controller_registers_when_the_metadata_version_allows_it() -> None:
     """When it began to lead, the log could not have the record yet."""
 
