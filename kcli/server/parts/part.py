@@ -9,6 +9,7 @@ If a subsystem must start at one place and stop at another, it has two rows.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -20,6 +21,8 @@ from kcli.metadata.image import MetadataImage
 from kcli.server.parts.housekeeping import PeriodicJob
 from kcli.server.quorum.loader import MetadataLoader
 from kcli.storage.directory import LogDirectory
+
+_log = logging.getLogger("kcli.server.KafkaRaftServer")
 
 T = TypeVar("T")
 
@@ -111,9 +114,16 @@ class Parts:
                     await waiting
 
     def directory_failed(self, directory: LogDirectory) -> None:
+        """Tells every part. If a part fails, the later parts still hear of the directory, and the node still halts if
+        it must."""
         for part in self.rows:
             if part.directory_failed is not None:
-                part.directory_failed(directory)
+                try:
+                    part.directory_failed(directory)
+                except Exception:
+                    _log.exception(
+                        "The part %s failed on the offline directory %s", part.name, directory.path
+                    )
 
     def jobs(self) -> list[PeriodicJob]:
         return [job for part in self.rows for job in part.jobs]

@@ -12,13 +12,16 @@ from kcli.client.connection import Connection
 from kcli.config.definition import ConfigError
 from kcli.config.start_up import node_config
 from kcli.errors import KafkaError
+from kcli.metadata.image import METADATA_VERSION, MetadataImage
 from kcli.model.addresses import Address
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.rng import SystemRng
 from kcli.runtime.turns import next_turn
+from kcli.security.authorizer import FollowsMetadata
 from kcli.server.coordinators.groups import GroupCoordinator
 from kcli.server.coordinators.transactions import TransactionCoordinator
+from kcli.server.formatting import format as formatting
 from kcli.server.logins.listener_security import NodeSecurity
 from kcli.server.network.listener import SocketServer
 from kcli.server.node import Node
@@ -59,6 +62,12 @@ class Machine:
             rng=SystemRng(3),
             background=SimExecutor(self.loop),
         )
+
+    def format(self) -> None:
+        """Formats the directories, because a node with one role does not do this itself."""
+        seams = formatting.Machine(self.disk, self._sim.clock, SystemRng(4))
+        request = formatting.FormatRequest(cluster_id="cluster")
+        formatting.format_directories(node_config(self._sim.properties), request, seams, lambda _: None)
 
     async def connect(self) -> Connection:
         return await Connection.open(self.network.host("client"), Address("node-1", 9092), "test", 30.0)
@@ -480,3 +489,62 @@ class TestDirectoriesThatFail:
             await node.stop(clean=False)
 
         on_machine(scenario, log_dirs="/data,/more")
+
+    @pytest.mark.parametrize("started", [False, True])
+    def test_a_part_that_fails_on_the_directory_does_not_keep_the_node_running(
+        self, started: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise KafkaError("refused")
+
+        told: list[str] = []
+        monkeypatch.setattr(LogDirMoves, "directory_failed", refuse)
+        monkeypatch.setattr(Replicas, "directory_failed", lambda _, directory: told.append(directory.path))
+
+        async def scenario(machine: Machine) -> None:
+            node = machine.node()
+            if started:
+                await node.start()
+            node.quorum.log.directory.failed(OSError("broken"))
+            assert "/data" in await asyncio.wait_for(node.halted, 10)
+            assert told == ["/data"]
+            await node.stop(clean=False)
+
+        on_machine(scenario, log_dirs="/data,/more")
+
+
+ROLES = {
+    "broker,controller": {},
+    "controller": {"listeners": "CONTROLLER://node-1:9093"},
+    "broker": {
+        "listeners": "PLAINTEXT://node-1:9092",
+        "controller_quorum_voters": "2@node-2:9093",
+    },
+}
+
+
+@pytest.mark.parametrize("roles", ROLES)
+@pytest.mark.parametrize("metrics", ["", "node-1:9400"])
+def test_no_part_acts_on_metadata_whose_acls_are_not_in_force(roles: str, metrics: str) -> None:
+    async def scenario(machine: Machine) -> None:
+        machine.format()
+        node = machine.node()
+        heard: list[object] = []
+        authorizer = node.listeners.authorizer
+        assert isinstance(authorizer, FollowsMetadata)
+        node.parts.follow(node.dynamic_config, node.loader)
+        listeners = node.loader._listeners
+        assert len(listeners) > 1
+        listeners[:] = [lambda *_, each=each: heard.append(each) for each in listeners]
+        node.loader.publish(None, MetadataImage(cluster_id="cluster", features={METADATA_VERSION: 20}))
+        node.loader.caught_up()
+        assert heard[0] == authorizer.metadata_changed
+        await node.stop(clean=False)
+
+    on_machine(
+        scenario,
+        process_roles=roles,
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        kcli_metrics_listener=metrics,
+        **ROLES[roles],
+    )
