@@ -35,15 +35,16 @@ from kcli.coordinator.group.topics import Topic
 from kcli.coordinator.group.types import decode
 from kcli.coordinator.hashing import in_hash_order, java_hash, uuid_hash
 from kcli.coordinator.patterns import PATTERN_MAX_CHARS, REPEATS_MAX, UNICODE_CLASSES_MAX
-from kcli.coordinator.runtime import Ready
+from kcli.coordinator.runtime import Ready, Step
 from kcli.errors import ErrorCode, FencedMemberEpochException, InvalidRegularExpression
 from kcli.model.java_order import hash_order
 from kcli.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kcli.protocol.records import consumer_offsets as co
 from kcli.protocol.records.consumer_protocol import TopicPartitions, decode_assignment
 from kcli.runtime.rng import SystemRng
 from rigs.answers import answers
-from rigs.group_calls import consumer_beat, describe_consumers
+from rigs.group_calls import caller, consumer_beat, describe_consumers, join_group
 from rigs.steps import last_of
 
 A, B = uuid.UUID(int=1 << 70), uuid.UUID(int=2 << 70)
@@ -403,3 +404,40 @@ def test_a_member_that_keeps_its_partitions_keeps_its_target_object() -> None:
     fewer = assign_homogeneous(members, {topic_id: 4})
     assert fewer["m0"] is has[0]
     assert (fewer["m1"], fewer["new"]) == ({topic_id: frozenset((2,))}, {topic_id: frozenset((3,))})
+
+
+def test_a_rebalance_ends_although_its_deadline_passed_during_an_upgrade_that_failed() -> None:
+    def run(until_ms: int) -> None:
+        while shard.next_deadline_ms is not None and shard.next_deadline_ms <= until_ms:
+            ready = shard.tick(until_ms)
+            if ready is not None:
+                answered.extend(ready.replies)
+
+    def join(member_id: str, now_ms: int) -> Ready:
+        subscription = b"\0\0" + b"\0\0\0\1\0\1t" + b"\xff\xff\xff\xff"
+        request = JoinGroupRequest(
+            group_id="g",
+            member_id=member_id,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=20_000,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=subscription),),
+        )
+        ready: Ready = join_group(shard, request, caller(3), object(), now_ms)
+        return ready
+
+    answered: list[Any] = []
+    shard = GroupShard(GroupConfig(initial_rebalance_delay_ms=3_000), SystemRng(1))
+    shard.start(0)
+    shard.topics_changed(Topics(t=1), (), has_new=False)
+    join("", 0)
+    upgrade = heartbeat(shard, 0)
+    replies: Any = upgrade.replies
+    (member_id,) = [reply.response.member_id for reply in replies if reply.response.member_id != "m"]
+    run(4_000)  # the initial delay of the classic group is over
+    for written in upgrade.continuations:
+        written(ErrorCode.NOT_ENOUGH_REPLICAS, Step(4_000))
+    join(member_id, 4_100)
+    run(8_000)
+    assert [reply.response.error_code for reply in answered] == [ErrorCode.NONE]
+    assert [group.group_state for group in shard.list_groups()] == ["CompletingRebalance"]

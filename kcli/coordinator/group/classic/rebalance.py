@@ -210,6 +210,19 @@ class Rebalance:
     def _schedule_join(self, group: ClassicGroup, delay_ms: int, step: GroupStep) -> None:
         self._timers.schedule((ClassicTimer.JOIN, group.group_id, ""), step.now_ms + delay_ms)
 
+    def restart_phase(self, group: ClassicGroup, now_ms: int) -> None:
+        """Gives a group a deadline for its phase again. The deadline may have passed while a group of another type,
+        whose write has failed since, had the id of this group."""
+        if group.state is GroupState.PREPARING_REBALANCE:
+            kind, is_initial = ClassicTimer.JOIN, group.previous_state is GroupState.EMPTY
+            delay_ms = group.initial_delay_ms if is_initial else group.rebalance_timeout_ms
+        elif group.pending_syncs:
+            kind, delay_ms = ClassicTimer.SYNC, group.rebalance_timeout_ms
+        else:
+            return
+        if not self._timers.is_scheduled((kind, group.group_id, "")):
+            self._timers.schedule((kind, group.group_id, ""), now_ms + delay_ms)
+
     # Sync phase
 
     def received_sync(self, group: ClassicGroup, member_id: str) -> None:

@@ -156,6 +156,7 @@ class ConsumerType(GroupType):
                 self._shard.sessions.cancel(group_id, member_id)
         if isinstance(group, ClassicGroup):
             self._classic.restart_sessions(group, step.now_ms)
+            self._classic.rebalance.restart_phase(group, step.now_ms)
 
 
 CONSUMER = GroupTypeRow(
