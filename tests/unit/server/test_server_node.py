@@ -11,7 +11,7 @@ import pytest
 from kcli.client.connection import Connection
 from kcli.config.definition import ConfigError
 from kcli.config.start_up import node_config
-from kcli.errors import KafkaError
+from kcli.errors import KafkaError, StorageError
 from kcli.metadata.image import METADATA_VERSION, MetadataImage
 from kcli.model.addresses import Address
 from kcli.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,6 +28,7 @@ from kcli.server.node import Node
 from kcli.server.partitions.log_cleaning import LogCleaning
 from kcli.server.partitions.log_dir_moves import LogDirMoves
 from kcli.server.partitions.replicas import Replicas
+from kcli.server.parts.part import Part
 from kcli.server.quorum.broker_lifecycle import BrokerLifecycle
 from kcli.server.quorum.controller_role import ControllerRole
 from kcli.server.requests.warm_up import PAUSE_BETWEEN_IMPORTS_S, PAUSES_PER_IMPORT_MAX
@@ -400,6 +401,34 @@ class TestAStartThatFails:
             await machine.node().start()
 
         on_machine(scenario)
+
+    def test_a_failure_at_any_place_closes_the_logs_and_the_ports(self) -> None:
+        def refuse() -> None:
+            raise StorageError("refused")
+
+        async def fails_at(machine: Machine, place: int) -> bool:
+            """Returns False if there is no such place in the list of the node's parts."""
+            node = machine.node()
+            if place > len(node.parts.rows):
+                await node.stop()  # a node that was never started
+                assert not node.logs.is_open
+                return False
+            node.parts.rows.insert(place, Part(name="broken", start=refuse))
+            with pytest.raises(StorageError, match="refused"):
+                await node.start()
+            await node.stop()  # a second stop changes nothing
+            assert not node.logs.is_open
+            assert not machine.network.servers
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            return True
+
+        async def scenario(machine: Machine) -> None:
+            place = 0
+            while await fails_at(machine, place):
+                place += 1
+            assert place > 10
+
+        on_machine(scenario, kcli_metrics_listener="node-1:9400")
 
     def test_a_port_in_use(self) -> None:
         async def scenario(machine: Machine) -> None:
