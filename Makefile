@@ -58,9 +58,9 @@ generate:
 bench:
 	$(PY) bench/run.py
 
-# Measures of the source tree, with their goals; bench/house.py --verbose lists every place.
+# Measures of the source tree, with their goals; `-m rigs.house --verbose` lists every place.
 house:
-	$(PY) bench/house.py
+	PYTHONPATH=tests $(PY) -m rigs.house
 
 # Lets git refuse commit messages that break the rules. Worktrees of one clone share this setting.
 hooks:

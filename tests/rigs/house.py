@@ -1,13 +1,13 @@
 """Measures the source tree itself: its imports, folders, types and prose. Uses the standard library only.
 
-    python bench/house.py [--verbose] [--json] [--tree DIR] [--update]
+    PYTHONPATH=tests python -m rigs.house [--verbose] [--json] [--tree DIR] [--update]
 
 Prints one row per measure, with its goal. `--verbose` lists every place as file:line, by folder. `--tree` measures
 another checkout, for a comparison of before and after. `--update` writes the counts of prose to
-tests/unit/tidy_counts.json, which tests/unit/test_tidy_prose.py compares with the tree.
+tests/rigs/tidy_counts.json, which tests/unit/test_tidy_prose.py compares with the tree.
 
 Each measure is a function below, whose docstring is the rule for counting. Generated messages are not counted, except
-in the import circles. The script is one file of more than 600 lines, because bench/ is not a package.
+in the import circles.
 """
 
 from __future__ import annotations
@@ -25,11 +25,34 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-COUNTS_FILE = "tests/unit/tidy_counts.json"
+ROOT = Path(__file__).resolve().parents[2]
+COUNTS_FILE = "tests/rigs/tidy_counts.json"
 
 LONG_SENTENCE_WORDS = 35
 LONG_FUNCTION_LINES = 60
+
+BEFORE = {
+    "import_circles": 1,
+    "largest_folder": 29,
+    "topic_partitions": 1,
+    "host_port_parsers": 1,
+    "any": 101,
+    "untyped_handlers": 0,
+    "two_colours": 128,
+    "twins": 16,
+    "per_turn": 57,
+    "expressions": 0,
+    "long_sentences": 0,
+    "mean_lines": 146,
+    "longest_file": 1015,
+    "long_functions": 4,
+    "request_builders": 20,
+    "class_methods": 77,
+    "ports_fields": 32,
+    "kcli_lines": 157_492,
+    "wheel_lines": 164_949,
+}
+"""The figures of commit d6ac420d, measured by these functions with `--tree`."""
 
 EXPRESSIONS = (
     "anew",
@@ -723,6 +746,76 @@ def update(house: House) -> str:
     return ", ".join(f"{measure}: {sum(count.values())}" for measure, count in counts.items())
 
 
+# Sizes
+
+REQUESTS_OF_CLIENTS = frozenset({"FetchRequest", "ProduceRequest", "FindCoordinatorRequest"})
+
+
+def request_builders(house: House) -> list[Place]:
+    """Returns calls of FetchRequest, ProduceRequest and FindCoordinatorRequest outside of protocol/.
+
+    The figure is the number of modules with such calls. Requests of raft with such a name are not messages of the
+    protocol.
+    """
+    return [
+        Place(source.path, node.lineno, _name(node.func))
+        for source in house.kcli
+        if not source.path.startswith(("kcli/protocol/", "kcli/raft/"))
+        for of_raft in [_imported_from_raft(source)]
+        for node in source.nodes
+        if isinstance(node, ast.Call) and _name(node.func) in REQUESTS_OF_CLIENTS
+        if not (isinstance(node.func, ast.Name) and node.func.id in of_raft)
+    ]
+
+
+def _imported_from_raft(source: Source) -> set[str]:
+    return {
+        alias.name
+        for node in source.nodes
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kcli.raft")
+        for alias in node.names
+    }
+
+
+def methods_of_classes(house: House) -> dict[str, int]:
+    """Returns the number of methods of each class of kcli, with properties and special methods."""
+    return {
+        f"{source.path} {node.name}": sum(
+            isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) for member in node.body
+        )
+        for source in house.kcli
+        for node in source.nodes
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def fields_of_ports(house: House) -> dict[str, int]:
+    """Returns the number of fields of each dataclass whose name ends in `Ports`.
+
+    Fields of a base class count too, if the module has this class.
+    """
+    found = {}
+    for source in house.kcli:
+        classes = {node.name: node for node in source.tree.body if isinstance(node, ast.ClassDef)}
+        for name, node in classes.items():
+            if name.endswith("Ports") and any(
+                "dataclass" in ast.unparse(each) for each in node.decorator_list
+            ):
+                family = [node, *(classes[_name(base)] for base in node.bases if _name(base) in classes)]
+                fields = [part for each in family for part in each.body if isinstance(part, ast.AnnAssign)]
+                found[f"{source.path} {name}"] = len(fields)
+    return found
+
+
+def wheel_lines(house: House) -> int:
+    """Returns the lines of the Python files that the wheel has: kcli with generated messages, and pyspark_kcli."""
+    return sum(
+        source.text.count("\n")
+        for source in house.python
+        if source.path.startswith(("kcli/", "pyspark_kcli/"))
+    )
+
+
 # The table
 
 
@@ -739,7 +832,12 @@ class Row:
 
     def line(self) -> str:
         goal = "" if self.goal is None else f"{self.goal}"
-        return f"{self.title:<44}{self.figure:>8g}{goal:>8}  {self.remark}".rstrip()
+        before = _digits(BEFORE[self.key]) if self.key in BEFORE else ""
+        return f"{self.title:<44}{before:>10}{_digits(self.figure):>10}{goal:>8}  {self.remark}".rstrip()
+
+
+def _digits(figure: float) -> str:
+    return f"{figure:,}"
 
 
 def measure(house: House) -> list[Row]:
@@ -748,6 +846,11 @@ def measure(house: House) -> list[Row]:
     lines = file_lines(house)
     longest = max(lines, key=lambda path: lines[path], default="")
     parsers = host_port_parsers(house)
+    builders = request_builders(house)
+    methods = methods_of_classes(house)
+    largest_class = max(methods, key=lambda name: methods[name], default="")
+    ports = fields_of_ports(house)
+    largest_ports = max(ports, key=lambda path: ports[path], default="")
     return [
         Row(
             "import_circles",
@@ -777,6 +880,24 @@ def measure(house: House) -> list[Row]:
         Row("mean_lines", "lines per file of kcli, mean", round(sum(lines.values()) / max(1, len(lines)))),
         Row("longest_file", "lines of the longest file", lines.get(longest, 0), None, longest),
         _row("long_functions", f"functions over {LONG_FUNCTION_LINES} lines", None, long_functions(house)),
+        Row(
+            "request_builders",
+            "modules that build requests of clients",
+            len({place.path for place in builders}),
+            None,
+            f"{len(builders)} calls of {', '.join(sorted(REQUESTS_OF_CLIENTS))}",
+            tuple(builders),
+        ),
+        Row(
+            "class_methods",
+            "methods of the largest class",
+            methods.get(largest_class, 0),
+            None,
+            largest_class,
+        ),
+        Row("ports_fields", "fields of the largest Ports", ports.get(largest_ports, 0), None, largest_ports),
+        Row("kcli_lines", "lines of kcli, without generated messages", sum(lines.values())),
+        Row("wheel_lines", "lines of Python in the wheel", wheel_lines(house)),
     ]
 
 
@@ -800,6 +921,7 @@ def _details(row: Row) -> Iterator[str]:
 def _as_json(rows: Iterable[Row]) -> str:
     found = {
         row.key: {
+            "before": BEFORE.get(row.key),
             "figure": row.figure,
             "goal": row.goal,
             "remark": row.remark,
@@ -834,7 +956,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         print(_as_json(rows))
         return 0
-    print(f"{'measure':<44}{'now':>8}{'goal':>8}")
+    print(f"{'measure':<44}{'before':>10}{'now':>10}{'goal':>8}")
     for row in rows:
         print(row.line())
     if options.verbose:
