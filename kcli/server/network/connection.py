@@ -137,6 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         self._frame: memoryview | None = None  # a frame that does not fit into the scratch buffer
         self._frame_buffer: memoryview | None = None
         self._filled = 0
+        self._is_frame_read = False  # a suspended handler still reads a frame that counts for a limit
         self._pending: deque[Waiting | Buffer | list[Part]] = deque()
         self._pending_is_produce = False
         self._in_line = False
@@ -370,7 +371,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def missing_bytes(self) -> int:
-        if self._frame is None or self._reading_paused:
+        if self._frame is None or self._reading_paused or self._is_frame_read:
             return 0
         return len(self._frame) - self._filled
 
@@ -455,6 +456,7 @@ class Connection(asyncio.BufferedProtocol):
         assert buffer is not None
         last = self._pending[-1] if self._pending else None
         if isinstance(last, Waiting) and last.reads_frame:
+            self._is_frame_read = True
             last.task.add_done_callback(partial(self._read_to_the_end, buffer, len(frame)))
         else:
             self._read_to_the_end(buffer, len(frame))
@@ -465,12 +467,16 @@ class Connection(asyncio.BufferedProtocol):
         self, buffer: memoryview, size: int, _task: asyncio.Future[Answer] | None = None
     ) -> None:
         """Gives back the buffer of a frame, because no handler reads it any longer."""
+        self._is_frame_read = False
         self._frames.give_back(buffer)
         self._release_memory(size)
 
     def _drop_frame(self) -> None:
-        """Drops the unfinished frame. If a frame waits for memory, ends this wait."""
+        """Drops the unfinished frame. If a frame waits for memory, ends this wait. A frame that a
+        handler still reads counts until the handler ends."""
         self._frame = self._frame_buffer = None
+        if self._is_frame_read:
+            return
         self._frames.small.release(self)
         self._frames.large.release(self)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kcli.runtime.network import SystemNetwork
 from kcli.server.network.connection import Connection
-from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES
+from kcli.server.network.frame_buffers import SCRATCH_SIZE_BYTES, FrameBuffers
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.waiting import Answer, Waiting
@@ -33,8 +33,9 @@ class Rig:
 
     def __init__(self) -> None:
         self.gates: list[asyncio.Future[None]] = []
+        self.connections: list[Connection] = []
 
-    def _serve(self, _connection: Connection, request: memoryview) -> Answer | Waiting:
+    def _serve(self, connection: Connection, request: memoryview) -> Answer | Waiting:
         if request[:2] != PRODUCE:
             return frame(b"stranger")
 
@@ -42,6 +43,7 @@ class Rig:
             await gate
             return frame(bytes(request))
 
+        self.connections.append(connection)
         self.gates.append(asyncio.get_running_loop().create_future())
         task = asyncio.ensure_future(read_later(self.gates[-1]))
         return Waiting(name="Produce", task=task, reads_frame=True)
@@ -106,3 +108,17 @@ async def test_frames_behind_a_suspended_request_are_not_overwritten() -> None:
         await rig.serve_stranger(SCRATCH_SIZE_BYTES - 100)
         rig.gates[1].set_result(None)
         assert await read_frame(rig.reader) == second
+
+
+@on_a_loop
+async def test_the_frame_of_a_lost_connection_counts_until_its_handler_ends() -> None:
+    async with Rig() as rig:
+        rig.writer.write(frame(PRODUCE + b"1" * 100_000))
+        await until(lambda: rig.gates)
+        connection = rig.connections[0]
+        frames: FrameBuffers = connection._frames
+        rig.writer.close()
+        await until(lambda: connection.transport is None)
+        assert frames.held_bytes == 100_002
+        rig.gates[0].set_result(None)
+        await until(lambda: not frames.held_bytes)
