@@ -434,7 +434,7 @@ async def _wait_for_commits(appends: Appends) -> None:
         for place, (leader, offset) in uncommitted.items()
     ]
     waits.produces.begin(len(uncommitted))
-    context.only_waits = True
+    context.wait_only()
     try:
         await parked.wait(appends.request.timeout_ms)
     finally:

@@ -48,7 +48,6 @@ from kcli.server.network.connection_login import (
     serve_until_expiry,
     start_timer,
 )
-from kcli.server.network.frame_buffers import FrameBuffers
 from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
@@ -457,15 +456,13 @@ class Connection(asyncio.BufferedProtocol):
         last = self._pending[-1] if self._pending else None
         if isinstance(last, Waiting) and last.reads_frame:
             self._is_frame_read = True
-            last.task.add_done_callback(partial(self._read_to_the_end, buffer, len(frame)))
+            last.on_read.append(partial(self._read_to_the_end, buffer, len(frame)))
         else:
             self._read_to_the_end(buffer, len(frame))
         self._go_on()
         return served
 
-    def _read_to_the_end(
-        self, buffer: memoryview, size: int, _task: asyncio.Future[Answer] | None = None
-    ) -> None:
+    def _read_to_the_end(self, buffer: memoryview, size: int) -> None:
         """Gives back the buffer of a frame, because no handler reads it any longer."""
         self._is_frame_read = False
         self._frames.give_back(buffer)
@@ -543,7 +540,8 @@ class Connection(asyncio.BufferedProtocol):
             )
             self._pending.append(answer)
             if answer.reads_frame and frame.obj is self._frames.scratch.obj:
-                answer.task.add_done_callback(partial(_give_back, self._frames, self._frames.take_scratch()))
+                answer.on_read.append(partial(self._frames.give_back, self._frames.take_scratch()))
+            answer.task.add_done_callback(answer.frame_is_read)
             answer.task.add_done_callback(self._send_ready)
         elif answer is not None:
             if self._pending:
@@ -699,10 +697,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading_paused and self.transport is not None and not self._closed:
             self._reading_paused = False
             self.transport.resume_reading()
-
-
-def _give_back(frames: FrameBuffers, buffer: memoryview, _task: asyncio.Future[Answer]) -> None:
-    frames.give_back(buffer)
 
 
 def _speaks(prefix: bytes) -> str:

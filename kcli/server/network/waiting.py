@@ -53,7 +53,7 @@ class Waiting:
     disconnects.
 
     `reads_frame` is True if the handler still needs the bytes of the request. In this case the connection leaves their
-    buffer to the task until it ends. `work` measures the work of the task.
+    buffer to the task until `frame_is_read`. `work` measures the work of the task.
     """
 
     name: str
@@ -62,8 +62,17 @@ class Waiting:
     may_overlap: bool = False
     may_be_dropped: bool = False
     reads_frame: bool = False
+    on_read: list[Callable[[], None]] = field(default_factory=list)
+    """Functions that are called once, when the handler no longer reads the bytes of the request."""
     on_taken: list[Callable[[asyncio.Future[Answer]], None]] = field(default_factory=list)
     """Functions that are called with the task when the connection takes its answer, which may be an error."""
+
+    def frame_is_read(self, _task: asyncio.Future[Answer] | None = None) -> None:
+        """Gives the buffer of the request back. The handler calls this before it only waits, and so does the end of its
+        task."""
+        callbacks, self.on_read = self.on_read, []
+        for callback in callbacks:
+            callback()
 
     def take(self) -> Answer:
         """Returns the answer of the task, which has ended. Raises ProtocolError if the request fails without an

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -53,9 +53,18 @@ class RequestContext(Generic[P]):
     """A handler sets this attribute before it suspends, if its work is done and it only waits for an event, such as
     the commit of appended records. It must not read the bytes of the request afterwards. The next Produce request of
     the connection may then be served, and the wait ends if the client disconnects."""
+    on_read: Callable[[], None] | None = None
+    """Called when the handler no longer reads the bytes of the request, if it has suspended before."""
     asker: Asker | None = field(default=None, init=False)
     """The facts about the client that the authorizer gets. This object is made when a handler first checks a
     permission."""
+
+    def wait_only(self) -> None:
+        """Sets `only_waits`, and gives back the buffer of the request. A client chooses how long a commit may take, so
+        a request must not keep a large buffer meanwhile."""
+        self.only_waits = True
+        if self.on_read is not None:
+            self.on_read()
 
     @property
     def rights(self) -> Rights:

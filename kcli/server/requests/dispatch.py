@@ -154,7 +154,7 @@ class Dispatch:
         if context.throttle is not None:
             context.throttle.pause()
             timers.append(context.throttle)
-        return Waiting(
+        waiting = Waiting(
             name=route.spec.name,
             task=asyncio.get_running_loop().create_task(
                 continued(serving, awaited, timers), name=route.spec.name
@@ -164,6 +164,9 @@ class Dispatch:
             may_be_dropped=context.only_waits or route.api.only_reads,
             reads_frame=route.reads_frame and not context.only_waits,
         )
+        if waiting.reads_frame:
+            context.on_read = waiting.frame_is_read
+        return waiting
 
     async def _serve(
         self, route: Route[RequestT, ResponseT], context: Context, caller: Caller, frame: memoryview, at: int
