@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kcli.testing.broker_process import BrokerProcess, free_port
+from kcli.local_cluster.ports import free_ports
+from kcli.testing.broker_process import BrokerProcess
 from rigs.archives import unpack
 from rigs.replay.comparison import Compared, Result, compare
 from rigs.replay.programs import import_tools
@@ -97,7 +98,7 @@ def _nodes(story: dict[str, Any], directory: Path) -> dict[int, BrokerProcess]:
         return {1: BrokerProcess(directory, _COMMON | story["broker_config"], environment=logs)}
     nodes = {number: BrokerProcess(directory / f"node{number}") for number in range(1, story["cluster"] + 1)}
     # The tools list nodes in the order of their ports. So the ports rise with the ids, as in the recordings.
-    ports = iter(sorted({free_port() for _ in range(2 * len(nodes))}))
+    ports = iter(sorted(free_ports(2 * len(nodes))))
     for node in nodes.values():
         node.port, node.controller_port = next(ports), next(ports)
     servers = ",".join(f"127.0.0.1:{node.controller_port}" for node in nodes.values())
