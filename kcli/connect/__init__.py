@@ -1,0 +1,1 @@
+"""Kafka Connect: workers that run connectors and their tasks, alone or as a group."""

@@ -1,0 +1,1 @@
+"""Connect's data model: schemas, values, and the converters between them and bytes."""

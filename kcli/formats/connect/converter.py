@@ -1,0 +1,62 @@
+"""The interface of converters between values and bytes (org.apache.kafka.connect.storage.Converter)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
+
+from kcli.config.definition import ConfigDef
+from kcli.formats.connect.schema import Schema
+
+
+class SchemaAndValue(NamedTuple):
+    schema: Schema | None
+    value: object
+
+
+NULL = SchemaAndValue(None, None)
+
+
+class Converter:
+    """Converts keys or values of records. `headers` are the encoded headers of the record.
+
+    Both methods raise DataException.
+    """
+
+    version: ClassVar[str | None] = None
+    java_class: ClassVar[str | None] = None
+    config_def: ClassVar[ConfigDef]
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        """Takes the configuration, without the prefix `key.converter.` or `value.converter.`. Raises ConfigError."""
+
+    def from_connect(self, topic: str, schema: Schema | None, value: object) -> bytes | None:
+        raise NotImplementedError
+
+    def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Frees what `configure` has opened."""
+
+
+class HeaderConverter:
+    """Converts the values of headers. Both methods raise DataException."""
+
+    version: ClassVar[str | None] = None
+    java_class: ClassVar[str | None] = None
+    config_def: ClassVar[ConfigDef]
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Takes the configuration, without the prefix `header.converter.`. Raises ConfigError."""
+
+    def from_connect_header(
+        self, topic: str, header: str, schema: Schema | None, value: object
+    ) -> bytes | None:
+        raise NotImplementedError
+
+    def to_connect_header(self, topic: str, header: str, data: bytes | None) -> SchemaAndValue:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Frees what `configure` has opened."""
