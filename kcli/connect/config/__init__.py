@@ -1,0 +1,1 @@
+"""The configuration keys of workers and connectors, plugins by name, and the validation of configurations."""

@@ -1,0 +1,1 @@
+"""Where a worker keeps configurations, statuses and source offsets."""
