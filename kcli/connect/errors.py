@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kcli.errors import KcliError
+
+_JAVA = "org.apache.kafka.connect"
 
 
 class RestError(KcliError):
     """An error with an HTTP status. `str()` is the `message` of the response."""
 
     status = 500
+    java_class: ClassVar[str] = f"{_JAVA}.runtime.rest.errors.ConnectRestException"
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -18,14 +23,17 @@ class RestError(KcliError):
 
 class BadRequest(RestError):
     status = 400
+    java_class = f"{_JAVA}.runtime.rest.errors.BadRequestException"
 
 
 class NotFound(RestError):
     status = 404
+    java_class = f"{_JAVA}.errors.NotFoundException"
 
 
 class AlreadyExists(RestError):
     status = 409
+    java_class = f"{_JAVA}.errors.AlreadyExistsException"
 
 
 class Conflict(RestError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -39,13 +40,29 @@ async def get(
 ) -> Response:
     """Sends GET `target` (a path with its query), and returns the response with any status.
 
-    The caller limits the time. `credentials` are user:password, sent as HTTP Basic. With `tls`, the request goes over
-    HTTPS. Raises NotHttp, ResponseTooLong, and the same OSErrors as a socket.
+    `credentials` are user:password, sent as HTTP Basic. With `tls`, the request goes over HTTPS. The caller limits the
+    time. Raises the errors of `request`.
     """
-    headers = {"Accept": "application/json", "User-Agent": "kcli"}
+    headers = {"Accept": "application/json"}
     if credentials is not None:
         headers["Authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
-    scheme = "http" if tls is None else "https"
+    url = f"{'http' if tls is None else 'https'}://{address}{target}"
+    return await request("GET", url, headers=headers, body_max_bytes=body_max_bytes, tls=tls)
+
+
+async def request(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    body_max_bytes: int,
+    tls: ssl.SSLContext | None = None,
+) -> Response:
+    """Sends a request to an encoded URL, and returns the response with any status. The caller limits the time.
+
+    Raises NotHttp, ResponseTooLong, and the same OSErrors as a socket.
+    """
     try:
         async with (
             aiohttp.ClientSession(
@@ -54,23 +71,21 @@ async def get(
                 connector=aiohttp.TCPConnector(force_close=tls is None, use_dns_cache=False),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers=headers,
+                headers={"User-Agent": "kcli", **headers},
             ) as session,
-            session.get(
-                URL(f"{scheme}://{address}{target}", encoded=True), allow_redirects=False, ssl=tls or True
+            session.request(
+                method, URL(url, encoded=True), data=body, allow_redirects=False, ssl=tls or True
             ) as answer,
         ):
             return Response(answer.status, await _body(answer, body_max_bytes))
     except aiohttp.ClientConnectorError as error:
         raise error.os_error from error
     except aiohttp.ClientPayloadError as error:
-        raise ConnectionAbortedError(
-            f"{address} closed the connection before the end of its response"
-        ) from error
+        raise ConnectionAbortedError(f"{url} closed the connection before the end of its response") from error
     except (aiohttp.ClientResponseError, aiohttp.ServerDisconnectedError) as error:
         raise NotHttp(str(error)) from error
     except ValueError as error:
-        raise OSError(f"{address} is not a valid address: {error}") from error
+        raise OSError(f"{url} is not a valid address: {error}") from error
 
 
 async def _body(answer: aiohttp.ClientResponse, body_max_bytes: int) -> bytes:

@@ -1,7 +1,7 @@
 """The interface of a herder: what the REST API asks, in a single worker or in a group of workers.
 
-Each method may raise `RestError`. In a group of workers, a method that another worker must carry out raises `NotLeader`,
-and rest/ forwards the request.
+Each method may raise `RestError`. In a group of workers, a method that another worker must carry out raises
+`NotLeader`, and rest/ forwards the request.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from kcli.connect.config.infos import ConfigInfos
+from kcli.connect.config.infos import ConfigInfos, KeyInfo
+from kcli.connect.config.plugin import Plugin
 from kcli.connect.model import (
     Config,
     ConnectorInfo,
@@ -62,7 +63,13 @@ class Herder(Protocol):
 
     async def tasks(self, name: str) -> Sequence[TaskInfo]: ...
 
-    async def validate(self, config: Config) -> ConfigInfos:
+    def plugins(self, *, connectors_only: bool) -> Sequence[Plugin]: ...
+
+    async def plugin_config(self, name: str, version: str | None) -> Sequence[KeyInfo]:
+        """The keys of a plugin, by its class name or alias."""
+        ...
+
+    async def validate(self, config: Mapping[str, str | None]) -> ConfigInfos:
         """Validates a configuration with everything that `PUT /connector-plugins/P/config/validate` checks."""
         ...
 

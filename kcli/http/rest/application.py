@@ -1,0 +1,192 @@
+"""Serves the routes of a REST API over the HTTP server.
+
+The order of checks is that of JAX-RS: path (400, 404), method (405), Content-Type (415), Accept (406), handler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
+
+from aiohttp import web
+
+from kcli.http.bodies import read_body
+from kcli.http.rest.paths import AmbiguousPath, path_segments
+from kcli.http.rest.routing import Call, Match, Reply, Route, Router
+from kcli.http.server import HttpError, Request, Response, RouteDef, log_defect
+
+JSON = "application/json"
+
+
+class Application:
+    """Answers every path. `on_error` turns an exception of a handler into a reply, or returns None for a defect.
+
+    `check` is called after a route is found, and may return a reply, for example to a request without a login.
+    `media_types` are the types that the API produces and consumes, the preferred one first.
+    """
+
+    def __init__(
+        self,
+        routes: Sequence[Route],
+        *,
+        body_max_bytes: int,
+        on_error: Callable[[Exception], Reply | None],
+        media_types: Sequence[str] = (JSON,),
+        check: Callable[[Call], Awaitable[Reply | None]] | None = None,
+        headers: Callable[[Call], Mapping[str, str]] | None = None,
+    ) -> None:
+        self._router = Router(routes)
+        self._body_max_bytes = body_max_bytes
+        self._on_error = on_error
+        self._media_types = media_types
+        self._check = check
+        self._headers = headers
+
+    def routes(self) -> Sequence[RouteDef]:
+        """The routes for `HttpServer`."""
+        return [web.route("*", "/{path:.*}", self._handle)]
+
+    def serve(self, routes: Sequence[Route]) -> None:
+        """Takes other routes, for example those that need a part that starts later."""
+        self._router = Router(routes)
+
+    async def _handle(self, request: Request) -> Response:
+        raw_path, _, _ = request.raw_path.partition("?")
+        try:
+            segments = path_segments(raw_path)
+        except AmbiguousPath as error:
+            return _refusal(request, str(error))
+        call = Call({}, {}, {}, request.headers, b"", request.method, raw_path)
+        match = self._router.match(segments)
+        if match is None:
+            return self._response(request, call, _error(HTTPStatus.NOT_FOUND), content_type=None)
+        queries = {name: request.query.getall(name) for name in request.query}
+        first = {name: values[0] for name, values in queries.items()}
+        call = Call(match.parameters, first, queries, request.headers, b"", request.method, raw_path)
+        try:
+            return await self._answer(request, call, match)
+        except (HttpError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            reply = self._on_error(error)
+            if reply is None:
+                log_defect(request, error)
+                reply = error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or type(error).__name__)
+            return self._response(request, call, reply)
+
+    async def _answer(self, request: Request, call: Call, match: Match) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        route = match.routes.get(method)
+        if route is None and method == "OPTIONS":
+            return self._options(request, call, match)
+        if route is None:
+            return self._response(request, call, _error(HTTPStatus.METHOD_NOT_ALLOWED), content_type=None)
+        body = await read_body(request, body_max_bytes=self._body_max_bytes) if request.can_read_body else b""
+        if body and method in ("POST", "PUT", "PATCH") and not self._consumes(request):
+            return self._response(request, call, _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE), content_type=None)
+        content_type = accepted(request.headers.get("Accept"), self._media_types)
+        if content_type is None:
+            return self._response(request, call, _error(HTTPStatus.NOT_ACCEPTABLE), content_type=None)
+        call = Call(
+            call.parameters, call.query, call.queries, call.headers, body, request.method, call.path
+        )  # fmt: skip
+        reply = None if self._check is None else await self._check(call)
+        if reply is None:
+            reply = await route.handler(call)
+        return self._response(request, call, reply, content_type=content_type)
+
+    def _consumes(self, request: Request) -> bool:
+        header = request.headers.get("Content-Type", "")
+        return header.partition(";")[0].strip().lower() in self._media_types
+
+    def _options(self, request: Request, call: Call, match: Match) -> Response:
+        """Jersey answers with the methods as text, if the client accepts text."""
+        allow = {"Allow": ",".join(match.allowed)}
+        if accepted(request.headers.get("Accept"), ("text/plain",)) is not None:
+            response = self._response(request, call, Reply(headers=allow), content_type="text/plain")
+            response.body = ", ".join(match.allowed).encode()
+            return response
+        return self._response(request, call, Reply(headers=allow), content_type=self._media_types[0])
+
+    def _response(
+        self, request: Request, call: Call, reply: Reply, *, content_type: str | None = JSON
+    ) -> Response:
+        headers = dict(reply.headers)
+        if self._headers is not None:
+            headers |= self._headers(call)
+        body: bytes | None = None
+        if isinstance(reply.body, bytes):
+            body = reply.body
+        elif reply.body is not None:
+            body = json.dumps(reply.body, ensure_ascii=False, separators=(",", ":")).encode()
+        if content_type is not None and (body is not None or "Allow" in headers):
+            headers.setdefault("Content-Type", content_type)
+        return _Plain(status=reply.status, body=body, headers=headers)
+
+
+class _Plain(web.Response):
+    """A response that has no Content-Type if the API gives none, as Jersey's answers before a route is chosen."""
+
+    async def _prepare_headers(self) -> None:
+        has_type = "Content-Type" in self._headers
+        await super()._prepare_headers()
+        if not has_type:
+            self._headers.popall("Content-Type", None)
+
+
+def error_reply(status: HTTPStatus, message: str) -> Reply:
+    """An error in the form that Connect and the schema registry use."""
+    return Reply({"error_code": int(status), "message": message}, status)
+
+
+def _error(status: HTTPStatus) -> Reply:
+    return error_reply(status, f"HTTP {status.value} {status.phrase}")
+
+
+def _refusal(request: Request, reason: str) -> Response:
+    """A page as Jetty's. A request that changes something gets no body."""
+    body = None
+    if request.method in ("GET", "HEAD"):
+        body = f"<html>\n<head><title>Error 400 {reason}</title></head>\n<body>{reason}</body>\n</html>\n"
+    return Response(
+        status=HTTPStatus.BAD_REQUEST,
+        body=None if body is None else body.encode("iso-8859-1"),
+        headers={"Cache-Control": "must-revalidate,no-cache,no-store"}
+        | ({} if body is None else {"Content-Type": "text/html;charset=iso-8859-1"}),
+    )
+
+
+def accepted(header: str | None, media_types: Sequence[str]) -> str | None:
+    """The media type of the response, from an Accept header (RFC 9110, 12.5.1). None if none is acceptable.
+
+    A charset of the client is repeated, as Jersey does.
+    """
+    if not (header or "").strip():
+        return media_types[0]
+    best: tuple[float, str] | None = None
+    for item in (header or "").split(","):
+        kind, *parameters = (part.strip() for part in item.split(";"))
+        quality, charset = 1.0, ""
+        for parameter in parameters:
+            name, _, value = parameter.partition("=")
+            if name.strip().lower() == "q":
+                quality = _quality(value)
+            elif name.strip().lower() == "charset":
+                charset = f";charset={value.strip().lower()}"
+        for media_type in media_types:
+            if quality > 0 and _covers(kind.lower(), media_type) and (best is None or quality > best[0]):
+                best = quality, media_type + charset
+    return None if best is None else best[1]
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _covers(kind: str, media_type: str) -> bool:
+    return kind in ("*/*", "*", media_type, media_type.partition("/")[0] + "/*")
