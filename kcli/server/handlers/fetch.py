@@ -124,7 +124,7 @@ async def _check_topics(context: Context, scope: FetchScope) -> None:
     permissions for every partition, even if the partition has no new records. The check is skipped if all partitions
     were allowed before and no permission has changed.
     """
-    key = context.rights.kept_key()
+    key = context.rights.permissions_key()
     if scope.is_allowed_by(key):
         return
     topics = context.ports.loader.image.topics

@@ -189,7 +189,7 @@ class SocketServer:
         if listener.settings.name in self._held_listeners:
             return False
         same_role = self._same_role(listener)
-        served = sum(len(each.served) for each in same_role)
+        served = sum(len(acceptor.served) for acceptor in same_role)
         if served < self.limits.connections_max:
             return True
         return listener.settings.name == self._protected_listener and self._make_room(listener)
@@ -198,14 +198,14 @@ class SocketServer:
         """The listeners with which a listener shares max.connections: those of brokers, or those of controllers. As in
         Kafka, connections to the broker take no place of the controller, which could not be corrected otherwise."""
         role = listener.settings.is_controller
-        return [each for each in self.listeners.values() if each.settings.is_controller is role]
+        return [acceptor for acceptor in self.listeners.values() if acceptor.settings.is_controller is role]
 
     def _make_room(self, protected: Acceptor) -> bool:
         others = [
             connection
-            for each in self._same_role(protected)
-            if each is not protected
-            for connection in each.served
+            for acceptor in self._same_role(protected)
+            if acceptor is not protected
+            for connection in acceptor.served
         ]
         if not others:
             return False
@@ -237,7 +237,11 @@ class SocketServer:
         if self._idle_max_seconds is None:
             return 0
         oldest = self._now() - self._idle_max_seconds
-        idle = [each for each in self.connections if each.last_active < oldest and not each.is_waiting]
+        idle = [
+            connection
+            for connection in self.connections
+            if connection.last_active < oldest and not connection.is_waiting
+        ]
         for connection in idle:
             # Unsent bytes are dropped, because the client has not read for so long.
             connection.abort()
@@ -253,7 +257,7 @@ class SocketServer:
         every connection of these listeners."""
         names = set(self.listeners if listeners is None else listeners)
         self.stop_accepting(names)
-        self._closing = {each: None for each in self.connections if each.listener in names}
+        self._closing = {connection: None for connection in self.connections if connection.listener in names}
         for connection in list(self._closing):
             connection.close()
         if self._closing:
@@ -435,8 +439,8 @@ class Acceptor:
     def _socket_of(connection: Connection) -> socket.socket | None:
         """The socket of a connection. A simulated network has no sockets."""
         assert connection.transport is not None
-        found: socket.socket | None = connection.transport.get_extra_info("socket")
-        return found
+        stream_socket: socket.socket | None = connection.transport.get_extra_info("socket")
+        return stream_socket
 
     def _set_buffer_sizes(self, opened: socket.socket) -> None:
         """Applies socket.send.buffer.bytes and socket.receive.buffer.bytes. With the value -1, the operating system

@@ -105,8 +105,8 @@ class FetchSession:
     parked: ParkedFetch | None = None
     epoch: int = 1
     allowed_by: object | None = None
-    """The key of the client's permissions (`Rights.kept_key`) when a check last allowed all partitions of the session.
-    None if there was no such check."""
+    """The key of the client's permissions (`Rights.permissions_key`) when a check last allowed all partitions of the
+    session. None if there was no such check."""
 
     def add(self, target: FetchTarget) -> None:
         self.allowed_by = None

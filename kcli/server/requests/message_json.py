@@ -119,4 +119,4 @@ def _is_public(config: str) -> bool:
 
 def _camel(name: str) -> str:
     first, *others = name.split("_")
-    return first + "".join(each.capitalize() for each in others)
+    return first + "".join(word.capitalize() for word in others)

@@ -97,7 +97,7 @@ class Limits(Generic[M]):
         self.delays = Delays()
         self._key = key
         self._new_meter = new_meter
-        self._found: dict[Client, Metered[M] | None] = {}
+        self._by_client: dict[Client, Metered[M] | None] = {}
         self._meters: dict[Client, Metered[M]] = {}
         self._meters_max = METERS_MAX
 
@@ -107,7 +107,7 @@ class Limits(Generic[M]):
             self.by_entity.pop(entity, None)
         else:
             self.by_entity[entity] = limit
-        self._found.clear()
+        self._by_client.clear()
         if not self.by_entity:
             self._meters.clear()
 
@@ -117,14 +117,14 @@ class Limits(Generic[M]):
         """
         if not self.by_entity:
             return None
-        if client in self._found:
-            found = self._found[client]
+        if client in self._by_client:
+            metered = self._by_client[client]
         else:
             self._keep_bounded(now)
-            found = self._found[client] = self._find(client)
-        if found is not None:
-            found.used_at = now
-        return found
+            metered = self._by_client[client] = self._find(client)
+        if metered is not None:
+            metered.used_at = now
+        return metered
 
     def used(self, now: float) -> Iterator[tuple[Client, Metered[M]]]:
         """The meters of clients whose last request is not older than IDLE_SECONDS."""
@@ -149,9 +149,9 @@ class Limits(Generic[M]):
         return None
 
     def _keep_bounded(self, now: float) -> None:
-        if len(self._found) < self._meters_max:
+        if len(self._by_client) < self._meters_max:
             return
-        self._found.clear()
+        self._by_client.clear()
         self._meters = {
             key: metered for key, metered in self._meters.items() if not metered.meter.is_idle(now)
         }

@@ -75,7 +75,7 @@ class Rights:
         """Whether the client may do everything, so that a handler can skip its checks."""
         return self._authorizer.is_open is True
 
-    def kept_key(self) -> object | None:
+    def permissions_key(self) -> object | None:
         """Returns a key for the present permissions of the client. If all checks of a handler have allowed the client's
         operations, the handler may skip the same checks while the key stays equal. The skipped checks would have the
         same result and would write no line to the audit log.

@@ -166,7 +166,7 @@ def test_clients_whose_long_ids_begin_alike_share_a_meter(rig: Rig) -> None:
     longest = "x" * CLIENT_ID_MAX_CHARS
     assert rig.settle(client_id=longest, size_bytes=1_000) == 0
     assert rig.settle(client_id=longest + "y" * 30_000, size_bytes=1_000) > 0
-    assert max(len(client_id) for _, client_id in rig.quotas.produced._found) == CLIENT_ID_MAX_CHARS
+    assert max(len(client_id) for _, client_id in rig.quotas.produced._by_client) == CLIENT_ID_MAX_CHARS
 
 
 def test_only_the_clients_of_the_newest_requests_have_beans(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,14 +31,14 @@ class VisibleTopics:
         """Returns the names of all topics that the client may describe."""
         if rights.is_open:
             return EVERY_NAME
-        key = rights.kept_key()
+        key = rights.permissions_key()
         kept = self._kept.get(key) if key is not None else None
         if kept is not None and kept[0] is topics.ids:
             self._kept.move_to_end(key)
             return kept[1]
         visible = await rights.checked(DESCRIBE_TOPIC, topics.names, pace, traced=True)
         # An ACL may have changed between two slices.
-        if key is not None and key == rights.kept_key():
+        if key is not None and key == rights.permissions_key():
             self._keep(key, topics, visible)
         return visible
 
