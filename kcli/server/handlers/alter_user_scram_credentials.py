@@ -27,7 +27,9 @@ async def handle(
 async def error_response(
     context: Context, request: AlterUserScramCredentialsRequest, error: KafkaError
 ) -> AlterUserScramCredentialsResponse:
-    users = [each.name for each in request.deletions] + [each.name for each in request.upsertions]
+    users = [deletion.name for deletion in request.deletions] + [
+        upsertion.name for upsertion in request.upsertions
+    ]
     results = await mapped(
         context.pace,
         REFUSAL_COST,

@@ -121,7 +121,9 @@ def _ranges(keys: tuple[ApiKey, ...], _version: int, limits: Limits) -> SharedAr
     """
     by_key = dict(limits)
     ranges = (_limited(_range(key), by_key.get(key)) for key in keys)
-    return SharedArray(each for each in ranges if each.min_version <= each.max_version)
+    return SharedArray(
+        version_range for version_range in ranges if version_range.min_version <= version_range.max_version
+    )
 
 
 def _limited(own: ApiVersion, limit: tuple[int, int] | None) -> ApiVersion:

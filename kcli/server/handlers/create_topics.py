@@ -41,10 +41,10 @@ async def handle(context: Context, request: CreateTopicsRequest) -> CreateTopics
     names = tuple(name for name, count in counts.items() if count == 1)
     creatable = await _creatable(context, names)
     describable = await context.allowed(DESCRIBE_CONFIGS_TOPIC, names, traced=True)
-    asked = tuple(topic for topic in request.topics if counts[topic.name] > 1 or topic.name in creatable)
+    topics = tuple(topic for topic in request.topics if counts[topic.name] > 1 or topic.name in creatable)
     response = await context.ports.channel.send(
         CREATE_TOPICS,
-        replace(request, topics=asked),
+        replace(request, topics=topics),
         replace(controller_context(context), describable=describable.__contains__),
     )
     refused = tuple(_refused(name) for name in names if name not in creatable)

@@ -29,6 +29,6 @@ async def error_response(
     return DeleteAclsResponse(filter_results=(refused,) * len(request.filters))
 
 
-def _check_known(asked: DeleteAclsFilter) -> None:
-    if filter_of(asked).has_unknown:
+def _check_known(pattern: DeleteAclsFilter) -> None:
+    if filter_of(pattern).has_unknown:
         raise ProtocolError("Filters contain UNKNOWN elements")

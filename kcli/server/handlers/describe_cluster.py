@@ -90,14 +90,14 @@ def _served_type(context: Context) -> EndpointType:
 def _check_type(context: Context, request: DescribeClusterRequest, served: EndpointType) -> None:
     """Raises KafkaError if this listener does not serve the endpoint type. In version 0, which has no endpoint types,
     the error is INVALID_REQUEST."""
-    asked = EndpointType.BROKER if context.api_version == 0 else request.endpoint_type
+    endpoint_type = EndpointType.BROKER if context.api_version == 0 else request.endpoint_type
     error: KafkaError
-    if asked not in EndpointType.__members__.values():
-        error = UnsupportedEndpointTypeException(f"Unsupported endpoint type {asked}")
-    elif asked != served:
+    if endpoint_type not in EndpointType.__members__.values():
+        error = UnsupportedEndpointTypeException(f"Unsupported endpoint type {endpoint_type}")
+    elif endpoint_type != served:
         error = MismatchedEndpointTypeException(
             f"The request was sent to an endpoint of type {served.name}, but we wanted an endpoint of type "
-            f"{EndpointType(asked).name}"
+            f"{EndpointType(endpoint_type).name}"
         )
     else:
         return

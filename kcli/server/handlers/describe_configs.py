@@ -128,10 +128,10 @@ def _entries(
     _check(context, image, resource)
     dynamic = context.ports.dynamic_config
     # An empty list asks for all keys. Null asks for all keys too.
-    wanted = frozenset(resource.configuration_keys) if resource.configuration_keys else None
+    names = frozenset(resource.configuration_keys) if resource.configuration_keys else None
     # Loggers are never read from the cache, because any library may add a logger.
     if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
-        return tuple(_results(broker_loggers.describe(), wanted, request))
+        return tuple(_results(broker_loggers.describe(), names, request))
     of_broker = resource.resource_type == ConfigResourceType.BROKER
     overrides = image.config(
         ConfigResource(ConfigResourceType(resource.resource_type), resource.resource_name)
@@ -147,7 +147,7 @@ def _entries(
     entries = context.ports.config_answers.entries(
         dynamic, kind, lambda: _results(_described(dynamic, resource, overrides), None, request)
     )
-    return entries if wanted is None else tuple([entry for entry in entries if entry.name in wanted])
+    return entries if names is None else tuple([entry for entry in entries if entry.name in names])
 
 
 def _check(context: Context, image: MetadataImage, resource: DescribeConfigsResource) -> None:
@@ -188,11 +188,11 @@ def _described(
 
 
 def _results(
-    entries: Iterable[ConfigEntry], wanted: frozenset[str] | None, request: DescribeConfigsRequest
+    entries: Iterable[ConfigEntry], names: frozenset[str] | None, request: DescribeConfigsRequest
 ) -> Iterator[DescribeConfigsResourceResult]:
     by_name = {entry.name: entry for entry in entries}
     ordered = (by_name[name] for name in hash_order(by_name))
-    return (_result(entry, request) for entry in ordered if wanted is None or entry.name in wanted)
+    return (_result(entry, request) for entry in ordered if names is None or entry.name in names)
 
 
 def _result(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

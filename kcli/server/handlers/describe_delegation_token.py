@@ -78,7 +78,7 @@ def _description(token: DelegationToken, secret_key: str) -> DescribedDelegation
         token_id=token.token_id,
         hmac=token_hmac(secret_key, token.token_id),
         renewers=tuple(
-            DescribedDelegationTokenRenewer(principal_type=each.type, principal_name=each.name)
-            for each in map(party, token.renewers)
+            DescribedDelegationTokenRenewer(principal_type=renewer.type, principal_name=renewer.name)
+            for renewer in map(party, token.renewers)
         ),
     )

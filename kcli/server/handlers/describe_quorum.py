@@ -61,8 +61,10 @@ async def _refused(
         REFUSAL_COST,
         request.topics,
         lambda topic: topic.partitions,
-        lambda _, each: ResponsePartitionData(
-            partition_index=each.partition_index, error_code=error.code, error_message=error.default_message
+        lambda _, partition: ResponsePartitionData(
+            partition_index=partition.partition_index,
+            error_code=error.code,
+            error_message=error.default_message,
         ),
         lambda topic, partitions: ResponseTopicData(topic_name=topic.topic_name, partitions=partitions),
     )
@@ -78,8 +80,8 @@ def _quorum(context: Context) -> ResponsePartitionData:
         leader_id=quorum.leader_id,
         leader_epoch=quorum.epoch,
         high_watermark=quorum.high_watermark,
-        current_voters=tuple(_row(each) for each in replicas if each.is_voter),
-        observers=tuple(_row(each) for each in replicas if not each.is_voter),
+        current_voters=tuple(_row(replica) for replica in replicas if replica.is_voter),
+        observers=tuple(_row(replica) for replica in replicas if not replica.is_voter),
     )
 
 

@@ -50,11 +50,11 @@ async def handle(context: Context, request: FetchRequest) -> FetchResponse:
 def _check_partition(context: Context, request: FetchRequest) -> None:
     """Raises InvalidRequestException if the request has any partition except the metadata partition."""
     with_ids = context.api_version >= TOPIC_IDS_SINCE
-    asked = [
+    topics = [
         (topic.topic_id if with_ids else topic.topic, [part.partition for part in topic.partitions])
         for topic in request.topics
     ]
-    if asked != [(TOPIC_ID if with_ids else CLUSTER_METADATA_TOPIC, [PARTITION])]:
+    if topics != [(TOPIC_ID if with_ids else CLUSTER_METADATA_TOPIC, [PARTITION])]:
         raise InvalidRequestException(f"A controller serves Fetch of {CLUSTER_METADATA_TOPIC}-0 and no other")
 
 

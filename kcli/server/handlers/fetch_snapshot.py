@@ -53,5 +53,5 @@ def _read(
 
 
 def _unknown_partition(topic: str, partition: int) -> FetchSnapshotResponse:
-    found = ResponsePartitionSnapshot(index=partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return FetchSnapshotResponse(topics=(ResponseTopicSnapshot(name=topic, partitions=(found,)),))
+    snapshot = ResponsePartitionSnapshot(index=partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return FetchSnapshotResponse(topics=(ResponseTopicSnapshot(name=topic, partitions=(snapshot,)),))

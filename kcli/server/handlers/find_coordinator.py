@@ -116,7 +116,7 @@ async def _find(context: Context, topic: InternalTopic, keys: Sequence[str]) -> 
     if topic.name not in context.ports.loader.image.topics and not await context.ports.topics.create_internal(
         topic, controller_context(context)
     ):
-        return await _nowhere_each(context, keys, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return await _all_nowhere(context, keys, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     beginning = await _beginning(context, topic, keys)
     if beginning:
         # Without this wait, the client would get COORDINATOR_LOAD_IN_PROGRESS and retry only after seconds.
@@ -157,12 +157,12 @@ def _cost_of(key: str) -> int:
 
 
 def _locate(context: Context, image: MetadataImage, topic: InternalTopic, key: str) -> Coordinator:
-    found = image.topics.topic(topic.name)
-    if found is None:
+    topic_image = image.topics.topic(topic.name)
+    if topic_image is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     # The existing topic gives the number of partitions, because all brokers must use the same number even if their
     # configurations differ.
-    partition = found.partitions.get(partition_for(key, len(found.partitions)))
+    partition = topic_image.partitions.get(partition_for(key, len(topic_image.partitions)))
     broker = None if partition is None else image.brokers.get(partition.leader)
     endpoint = None if broker is None or broker.fenced else broker.endpoints.get(context.listener)
     if broker is None or endpoint is None:
@@ -175,10 +175,10 @@ def _keys(context: Context, request: FindCoordinatorRequest) -> tuple[str, ...]:
 
 
 async def _failed(context: Context, keys: Sequence[str], code: ErrorCode) -> FindCoordinatorResponse:
-    return _response(context, await _nowhere_each(context, keys, code))
+    return _response(context, await _all_nowhere(context, keys, code))
 
 
-async def _nowhere_each(context: Context, keys: Sequence[str], code: ErrorCode) -> list[Coordinator]:
+async def _all_nowhere(context: Context, keys: Sequence[str], code: ErrorCode) -> list[Coordinator]:
     coordinators = []
     for key in keys:
         await context.pace(REFUSAL_COST)

@@ -42,15 +42,15 @@ class Ports:
 async def handle(
     context: RequestContext[Ports], request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    wanted = frozenset(request.resource_types or LISTED_TYPES)
+    kinds = frozenset(request.resource_types or LISTED_TYPES)
     if context.api_version == 0:
-        wanted = frozenset((ConfigResourceType.CLIENT_METRICS,))
-    if not wanted <= set(LISTED_TYPES):
+        kinds = frozenset((ConfigResourceType.CLIENT_METRICS,))
+    if not kinds <= set(LISTED_TYPES):
         raise UnsupportedVersionException
     image = context.ports.loader.image
     resources = []
     for kind in LISTED_TYPES:
-        for name in _names(image, kind) if kind in wanted else ():
+        for name in _names(image, kind) if kind in kinds else ():
             await context.pace(RESOURCE_COST)
             resources.append(ConfigResource(resource_name=name, resource_type=int(kind)))
     return ListConfigResourcesResponse(config_resources=tuple(resources))

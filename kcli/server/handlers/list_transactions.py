@@ -99,7 +99,7 @@ async def _distinct(items: Iterable[Item], pace: Pace) -> set[Item]:
 
 
 def _check(pattern: str) -> None:
-    found = compiled_pattern(pattern)
-    if isinstance(found, str):
+    compiled = compiled_pattern(pattern)
+    if isinstance(compiled, str):
         shown = f"'{pattern}'" if len(pattern) <= PATTERN_MAX_CHARS else "The pattern"
-        raise InvalidRegularExpression(f"{shown} is not a regular expression: {found}")
+        raise InvalidRegularExpression(f"{shown} is not a regular expression: {compiled}")

@@ -86,11 +86,13 @@ async def _groups(context: Context, request: OffsetFetchRequest) -> tuple[Offset
         return request.groups
     topics = None
     if request.topics is not None:
-        asked = []
+        request_topics = []
         for topic in request.topics:
             await context.pace(PARTITION_COST)
-            asked.append(OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes))
-        topics = tuple(asked)
+            request_topics.append(
+                OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            )
+        topics = tuple(request_topics)
     return (OffsetFetchRequestGroup(group_id=request.group_id, topics=topics),)
 
 
@@ -126,11 +128,13 @@ async def _fetch(
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     if group.topics is None:
-        asked = runner.ask(lambda shard, _: shard.partitions_with_offsets(group.group_id))
+        candidates = runner.ask(lambda shard, _: shard.partitions_with_offsets(group.group_id))
     else:
-        asked = tuple([(topic.name, topic.partition_indexes) for topic in group.topics])
-    allowed = await context.allowed(DESCRIBE_TOPIC, (name for name, _ in asked))
-    visible = asked if allowed is EVERY_NAME else tuple([topic for topic in asked if topic[0] in allowed])
+        candidates = tuple([(topic.name, topic.partition_indexes) for topic in group.topics])
+    allowed = await context.allowed(DESCRIBE_TOPIC, (name for name, _ in candidates))
+    visible = (
+        candidates if allowed is EVERY_NAME else tuple([topic for topic in candidates if topic[0] in allowed])
+    )
     rows: Topics = []
     for question in _questions(visible):
         await context.pace(sum([1 + len(part.partitions) for part in question]) * PARTITION_COST)
@@ -142,8 +146,8 @@ async def _fetch(
                 rows[-1][1].extend(topic.partitions)
             else:
                 rows.append((topic.name, list(topic.partitions)))
-    if group.topics is not None and len(visible) < len(asked):
-        rows += await _refused(context, [topic for topic in asked if topic[0] not in allowed])
+    if group.topics is not None and len(visible) < len(candidates):
+        rows += await _refused(context, [topic for topic in candidates if topic[0] not in allowed])
     topics = []
     for name, parts in rows:
         await context.pace(REFUSAL_COST)
@@ -151,11 +155,11 @@ async def _fetch(
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=tuple(topics))
 
 
-async def _refused(context: Context, asked: list[tuple[str, tuple[int, ...]]]) -> Topics:
+async def _refused(context: Context, topics: list[tuple[str, tuple[int, ...]]]) -> Topics:
     """The answer for topics that the client may not describe."""
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     refused = []
-    for name, partitions in asked:
+    for name, partitions in topics:
         parts = []
         for index in partitions:
             await context.pace(REFUSAL_COST)
@@ -178,11 +182,11 @@ class _Part(NamedTuple):
     continues: bool
 
 
-def _questions(wanted: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[list[_Part]]:
+def _questions(topics: Iterable[tuple[str, tuple[int, ...]]]) -> Iterator[list[_Part]]:
     """Divides the requested partitions into parts of limited size. Yields at least one part, which may be empty."""
     question: list[_Part] = []
     room = PARTITIONS_PER_QUESTION
-    for topic, partitions in wanted:
+    for topic, partitions in topics:
         begin = 0
         while True:
             some = partitions[begin : begin + room]
@@ -223,9 +227,9 @@ async def _lowered(
     """The response in the form of the client's version."""
     if context.api_version >= _BATCHED_FROM:
         return OffsetFetchResponse(groups=fetched)
-    (asked,), (answer,) = groups, fetched
+    (group,), (answer,) = groups, fetched
     if answer.error_code is not ErrorCode.NONE and context.api_version < _TOP_LEVEL_ERROR_FROM:
-        return OffsetFetchResponse(topics=await _failed_partitions(context, asked, answer.error_code))
+        return OffsetFetchResponse(topics=await _failed_partitions(context, group, answer.error_code))
     topics = await nested(
         context.pace,
         PARTITION_COST,
@@ -244,12 +248,12 @@ async def _lowered(
 
 
 async def _failed_partitions(
-    context: Context, asked: OffsetFetchRequestGroup, code: ErrorCode
+    context: Context, group: OffsetFetchRequestGroup, code: ErrorCode
 ) -> tuple[OffsetFetchResponseTopic, ...]:
     return await nested(
         context.pace,
         REFUSAL_COST,
-        asked.topics or (),
+        group.topics or (),
         lambda topic: topic.partition_indexes,
         lambda _, partition: OffsetFetchResponsePartition(
             partition_index=partition, committed_offset=NO_OFFSET, error_code=code
