@@ -17,7 +17,7 @@ from kcli.protocol.wire.shared_array import SharedArray
 
 Entries = SharedArray[DescribeConfigsResourceResult]
 
-KEPT_MAX = 64
+KINDS_MAX = 64
 """The largest number of cached answers. An answer takes 20 kB for a topic and 200 kB for a broker."""
 
 
@@ -41,7 +41,7 @@ class ConfigAnswers:
 
     def __init__(self) -> None:
         self._layers: BrokerLayers | None = None
-        self._kept: dict[EntriesKind, Entries] = {}
+        self._by_kind: dict[EntriesKind, Entries] = {}
 
     def entries(
         self,
@@ -52,10 +52,10 @@ class ConfigAnswers:
         """The entries of one resource. `make` makes the entries if they are not in the cache."""
         if dynamic.layers is not self._layers:  # a change of the configuration makes new layers
             self._layers = dynamic.layers
-            self._kept.clear()
-        known = self._kept.get(kind)
+            self._by_kind.clear()
+        known = self._by_kind.get(kind)
         if known is None:
-            if len(self._kept) >= KEPT_MAX:
-                del self._kept[next(iter(self._kept))]
-            known = self._kept[kind] = SharedArray(make())
+            if len(self._by_kind) >= KINDS_MAX:
+                del self._by_kind[next(iter(self._by_kind))]
+            known = self._by_kind[kind] = SharedArray(make())
         return known

@@ -96,7 +96,7 @@ async def checked(
         changes = partial(changes_of, resource)
         try:
             if is_on_controller(context):
-                new = {each.name: each.value for each in changes() if each.value is not None}
+                new = {change.name: change.value for change in changes() if change.value is not None}
                 await context.ports.dynamic_config.validate_values(new, context.pace)
             else:
                 await _check_broker(context, resource.resource_name, changes, replace_all)

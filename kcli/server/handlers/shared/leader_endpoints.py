@@ -18,10 +18,10 @@ class LeaderEndpoint(NamedTuple):
 
 def leader_endpoints(metadata: MetadataImage, leaders: set[int], listener: str) -> list[LeaderEndpoint]:
     """The live brokers among `leaders` that have the listener, in the order of their ids."""
-    found = []
+    endpoints = []
     for node_id in sorted(leaders):
         broker = metadata.brokers.get(node_id)
         endpoint = None if broker is None else broker.endpoints.get(listener)
         if broker is not None and endpoint is not None and not broker.fenced:
-            found.append(LeaderEndpoint(node_id, endpoint.host, endpoint.port, broker.rack))
-    return found
+            endpoints.append(LeaderEndpoint(node_id, endpoint.host, endpoint.port, broker.rack))
+    return endpoints

@@ -139,10 +139,10 @@ def read_partition(
     try:
         topic_id = None
         if context.api_version >= TOPIC_ID_FROM:
-            found = context.ports.loader.image.topics.topic_by_id(target.topic_id)
-            if found is None:
+            topic_image = context.ports.loader.image.topics.topic_by_id(target.topic_id)
+            if topic_image is None:
                 raise UnknownTopicIdException
-            topic, topic_id = found.name, found.topic_id
+            topic, topic_id = topic_image.name, topic_image.topic_id
         if scope.allowed is not None and topic not in scope.allowed:
             raise TopicAuthorizationException
         source = context.ports.replicas.hosted(topic, partition)

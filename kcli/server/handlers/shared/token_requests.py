@@ -47,5 +47,6 @@ def check_may_ask(context: RequestContext[HasConfig]) -> None:
 def _protocol(context: RequestContext[HasConfig]) -> str:
     config = context.ports.config
     return next(
-        (each.security_protocol for each in config.listeners if each.name == context.listener), "PLAINTEXT"
+        (listener.security_protocol for listener in config.listeners if listener.name == context.listener),
+        "PLAINTEXT",
     )

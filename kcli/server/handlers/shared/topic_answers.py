@@ -40,7 +40,7 @@ class AnswerKind:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _KindAnswers:
     """The cached answers of one kind. Each answer is stored with the topic's image, and is valid until the topic has
     another image.
     """
@@ -54,22 +54,22 @@ class TopicAnswers:
     """The cached answers of one node."""
 
     def __init__(self) -> None:
-        self._kinds: dict[AnswerKind, _Kept] = {}
+        self._kinds: dict[AnswerKind, _KindAnswers] = {}
 
-    def kept(self, image: MetadataImage, kind: AnswerKind) -> _Kept:
+    def of_kind(self, image: MetadataImage, kind: AnswerKind) -> _KindAnswers:
         """The cached answers of a kind. When a broker changes, all answers are dropped, because they contain leaders
         and offline replicas.
 
         An image uses the object of the previous image for each part of the metadata that has not changed. So if the
         object of a part is another object, the part has changed.
         """
-        kept = self._kinds.get(kind)
-        if kept is None or kept.brokers is not image.brokers:
+        answers = self._kinds.get(kind)
+        if answers is None or answers.brokers is not image.brokers:
             self._kinds.pop(kind, None)
             if len(self._kinds) >= KINDS_MAX:
                 del self._kinds[next(iter(self._kinds))]
-            kept = self._kinds[kind] = _Kept(image.brokers)
-        return kept
+            answers = self._kinds[kind] = _KindAnswers(image.brokers)
+        return answers
 
 
 class KindOfAnswers:
@@ -82,17 +82,17 @@ class KindOfAnswers:
         kind: AnswerKind,
         make: Callable[[TopicImage], Awaitable[MetadataResponseTopic]],
     ) -> None:
-        self._kept = answers.kept(image, kind)
+        self._answers = answers.of_kind(image, kind)
         self._topics = image.topics
         self._make = make
 
     async def of_topic(self, topic: TopicImage) -> TopicArray:
         """The answer for one topic, as an array of one element."""
-        known = self._kept.topics.get(topic.topic_id)
+        known = self._answers.topics.get(topic.topic_id)
         if known is not None and known[0] is topic:
             return known[1]
         answer = SharedArray((await self._make(topic),))
-        self._kept.topics[topic.topic_id] = (topic, answer)
+        self._answers.topics[topic.topic_id] = (topic, answer)
         return answer
 
     async def of_all_topics(self, pace: Pace) -> TopicArray:
@@ -107,15 +107,15 @@ class KindOfAnswers:
         known = self._of_all()  # another client may have asked meanwhile
         if known is None:
             known = SharedArray.joined(parts)
-            self._kept.all_topics = (self._topics, known)
-            _forget_deleted(self._kept, self._topics)
+            self._answers.all_topics = (self._topics, known)
+            _forget_deleted(self._answers, self._topics)
         return known
 
     def _of_all(self) -> TopicArray | None:
-        kept = self._kept.all_topics
-        return kept[1] if kept is not None and kept[0] is self._topics else None
+        all_topics = self._answers.all_topics
+        return all_topics[1] if all_topics is not None and all_topics[0] is self._topics else None
 
 
-def _forget_deleted(kept: _Kept, topics: Topics) -> None:
-    if len(kept.topics) > 2 * len(topics):
-        kept.topics = {key: value for key, value in kept.topics.items() if key in topics.by_id}
+def _forget_deleted(answers: _KindAnswers, topics: Topics) -> None:
+    if len(answers.topics) > 2 * len(topics):
+        answers.topics = {key: value for key, value in answers.topics.items() if key in topics.by_id}

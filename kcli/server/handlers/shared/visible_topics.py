@@ -24,7 +24,9 @@ class VisibleTopics:
     """The topic names that each client may see. The cache keeps only the clients that asked last."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[object, tuple[Mapping[str, uuid.UUID], Container[str]]] = OrderedDict()
+        self._by_permissions: OrderedDict[object, tuple[Mapping[str, uuid.UUID], Container[str]]] = (
+            OrderedDict()
+        )
         self._sizes: dict[object, int] = {}
 
     async def of(self, rights: Rights, topics: Topics, pace: Pace) -> Container[str]:
@@ -32,10 +34,10 @@ class VisibleTopics:
         if rights.is_open:
             return EVERY_NAME
         key = rights.permissions_key()
-        kept = self._kept.get(key) if key is not None else None
-        if kept is not None and kept[0] is topics.ids:
-            self._kept.move_to_end(key)
-            return kept[1]
+        entry = self._by_permissions.get(key) if key is not None else None
+        if entry is not None and entry[0] is topics.ids:
+            self._by_permissions.move_to_end(key)
+            return entry[1]
         visible = await rights.checked(DESCRIBE_TOPIC, topics.names, pace, traced=True)
         # An ACL may have changed between two slices.
         if key is not None and key == rights.permissions_key():
@@ -43,9 +45,9 @@ class VisibleTopics:
         return visible
 
     def _keep(self, key: object, topics: Topics, visible: Container[str]) -> None:
-        self._kept[key] = (topics.ids, visible)
-        self._kept.move_to_end(key)
+        self._by_permissions[key] = (topics.ids, visible)
+        self._by_permissions.move_to_end(key)
         self._sizes[key] = 1 + len(topics.names)
-        while sum(self._sizes.values()) > NAMES_MAX and self._kept:
-            oldest, _ = self._kept.popitem(last=False)
+        while sum(self._sizes.values()) > NAMES_MAX and self._by_permissions:
+            oldest, _ = self._by_permissions.popitem(last=False)
             del self._sizes[oldest]
