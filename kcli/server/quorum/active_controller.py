@@ -137,11 +137,11 @@ class ActiveController:
         is made.
         """
         self._counts.operations_started += 1
-        asked = self._clock.monotonic()
+        arrived_at = self._clock.monotonic()
         while moves_broker and self._moving is not None:
             await asyncio.wait((self._moving,))
         began = self._clock.monotonic()
-        self._times.queued_ms.add((began - asked) * 1000)
+        self._times.queued_ms.add((began - arrived_at) * 1000)
         decided = self._decide(decide)
         if isinstance(decided, Decision) and decided.kraft_version is not None:
             await self._upgrade_quorum(decided.kraft_version)

@@ -21,7 +21,7 @@ from kcli.model.ids import NO_OFFSET, Offset
 from kcli.protocol.records.metadata import MetadataRecord
 from kcli.runtime.descriptors import SHORTAGE_PAUSE_S
 from kcli.server.quorum.loader import MetadataLoader
-from kcli.server.quorum.metadata_log import Found, LogBatch, MetadataLog, replay_snapshot
+from kcli.server.quorum.metadata_log import DiskContent, LogBatch, MetadataLog, replay_snapshot
 
 RECORDS_PER_TURN = 200
 """Records of a batch that are decoded in one iteration of the event loop. A record takes about 10 µs, so a turn takes
@@ -57,20 +57,20 @@ class CommittedMetadata:
         self._on_fatal = on_fatal
         self._high_watermark = NO_OFFSET
         self._ahead: deque[Ahead] = deque()
-        self._found: Ahead | None = None
+        self._from_disk: Ahead | None = None
         self._reader: asyncio.Task[None] | None = None
 
-    def start(self, found: Found) -> None:
+    def start(self, content: DiskContent) -> None:
         """Begins with the content of the disk. The records after the snapshot are replayed when they are committed."""
-        self.point = ReplayPoint(found.snapshot_image)
-        self._loader.image = found.snapshot_image
-        if found.snapshot_image.offset > NO_OFFSET:
+        self.point = ReplayPoint(content.snapshot_image)
+        self._loader.image = content.snapshot_image
+        if content.snapshot_image.offset > NO_OFFSET:
             self._loader.snapshot_count += 1
-        self.next_offset = Offset(found.snapshot_image.offset + 1)
-        end_offset = found.start.log_end_offset
+        self.next_offset = Offset(content.snapshot_image.offset + 1)
+        end_offset = content.start.log_end_offset
         if self.next_offset < end_offset:
-            self._found = Ahead(self.next_offset, Offset(end_offset - 1), None, found.replayer.point)
-            self._ahead.append(self._found)
+            self._from_disk = Ahead(self.next_offset, Offset(end_offset - 1), None, content.replayer.point)
+            self._ahead.append(self._from_disk)
 
     async def stop(self) -> None:
         if self._reader is not None:
@@ -108,7 +108,11 @@ class CommittedMetadata:
         self._high_watermark = high_watermark
         if self._reader is not None:
             return
-        if self._ahead and self._ahead[0] is self._found and self._found.last_offset >= high_watermark:
+        if (
+            self._ahead
+            and self._ahead[0] is self._from_disk
+            and self._from_disk.last_offset >= high_watermark
+        ):
             # The last records of the log that was found at the start are not committed yet. They may be dropped, so the
             # image with these records must not be published.
             self._ahead.clear()

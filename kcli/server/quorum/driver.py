@@ -347,14 +347,14 @@ class RaftDriver:
             self._log.log.set_high_watermark(ready.apply)
             self._note_commit(ready.apply)
             self._committed.commit(ready.apply)
-        for each in ready.shrunk:
+        for shrunk in ready.shrunk:
             _logger.warning(
                 "Voter %s now fetches the metadata log from offset %d, although it already had all records before "
                 "offset %d. If its disk was replaced, committed metadata may be lost when another voter fails. Remove "
                 "a voter from the quorum before its disk is replaced, and add it again afterwards",
-                each.voter.id,
-                each.end_offset,
-                each.former_end,
+                shrunk.voter.id,
+                shrunk.end_offset,
+                shrunk.former_end,
             )
 
     def _note_commit(self, high_watermark: Offset) -> None:
@@ -437,6 +437,6 @@ class RaftDriver:
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, {}
-        for each in waiting.values():
-            if not each.future.done():
-                each.future.set_exception(BrokerNotAvailableException())
+        for request in waiting.values():
+            if not request.future.done():
+                request.future.set_exception(BrokerNotAvailableException())

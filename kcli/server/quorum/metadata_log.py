@@ -101,7 +101,7 @@ class LogBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiskContent:
     """The content of the disk at a start: the raft node's state, the metadata of the newest snapshot, and the metadata
     of the whole log. The last records of the log are possibly not committed yet.
     """
@@ -165,7 +165,7 @@ class MetadataLog:
         self.log.leader_epochs.assign(snapshot_id.epoch, snapshot_id.end_offset)
 
     @on_disk
-    def load(self, replayer: ImageReplayer) -> Found:
+    def load(self, replayer: ImageReplayer) -> DiskContent:
         """Replays the newest snapshot, and then the log from the end of the snapshot. Raises CorruptRecordError if
         records are missing between the snapshot and the log.
         """
@@ -178,13 +178,13 @@ class MetadataLog:
             replay_snapshot(replayer, newest, snapshot)
             start = max(start, newest.end_offset)
             if snapshot.voters is not None and snapshot.kraft_version > 0:
-                found = VotersAt(
+                snapshot_voters = VotersAt(
                     Offset(newest.end_offset - 1), snapshot.kraft_version, voter_set(snapshot.voters)
                 )
                 if newest == BOOTSTRAP_SNAPSHOT_ID:
-                    kraft_version, voters = found.kraft_version, found.voters
+                    kraft_version, voters = snapshot_voters.kraft_version, snapshot_voters.voters
                 else:
-                    history.append(found)
+                    history.append(snapshot_voters)
         image = replayer.image
         before = history[-1] if history else VotersAt(FIRST_OFFSET, kraft_version, voters)
         for batch in self.batches(start, self.end_offset):
@@ -203,7 +203,7 @@ class MetadataLog:
             kraft_version=kraft_version,
             voter_history=tuple(history),
         )
-        return Found(raft, image, replayer)
+        return DiskContent(raft, image, replayer)
 
     def _epochs(self) -> tuple[EpochStart, ...]:
         return tuple(EpochStart(*entry) for entry in self.log.leader_epochs.entries)

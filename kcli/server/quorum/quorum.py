@@ -132,10 +132,12 @@ class Quorum:
 
         `listeners` are the controller listeners with their ports. Raises StorageError.
         """
-        self._own_endpoints |= {each.name: Address(each.host, each.port) for each in listeners}
-        found = await run_in(self.threads.files, self.log.load, ImageReplayer(self.loader.image))
-        self.committed.start(found)
-        self.driver.start(found.start)
+        self._own_endpoints |= {
+            listener.name: Address(listener.host, listener.port) for listener in listeners
+        }
+        content = await run_in(self.threads.files, self.log.load, ImageReplayer(self.loader.image))
+        self.committed.start(content)
+        self.driver.start(content.start)
         self.snapshotting.start()
 
     async def stop(self, *, clean: bool = True) -> None:

@@ -93,7 +93,8 @@ def begin_epoch_request(message: bq.BeginQuorumEpochRequest) -> BeginEpochReques
         leader_id=BrokerId(partition.leader_id),
         voter=expected_voter(message.voter_id, partition.voter_directory_id),
         leader_endpoints={
-            each.name.upper(): Address(each.host, each.port) for each in message.leader_endpoints
+            endpoint.name.upper(): Address(endpoint.host, endpoint.port)
+            for endpoint in message.leader_endpoints
         },
     )
 
@@ -122,14 +123,16 @@ def end_epoch_request(message: eq.EndQuorumEpochRequest) -> EndEpochRequest:
     """
     partition = message.topics[0].partitions[0]
     preferred = tuple(
-        key_of(each.candidate_id, each.candidate_directory_id) for each in partition.preferred_candidates
+        key_of(candidate.candidate_id, candidate.candidate_directory_id)
+        for candidate in partition.preferred_candidates
     )
     return EndEpochRequest(
         epoch=LeaderEpoch(partition.leader_epoch),
         leader_id=BrokerId(partition.leader_id),
-        preferred=preferred or tuple(key_of(each, None) for each in partition.preferred_successors),
+        preferred=preferred or tuple(key_of(successor, None) for successor in partition.preferred_successors),
         leader_endpoints={
-            each.name.upper(): Address(each.host, each.port) for each in message.leader_endpoints
+            endpoint.name.upper(): Address(endpoint.host, endpoint.port)
+            for endpoint in message.leader_endpoints
         },
     )
 
@@ -249,7 +252,9 @@ def fetch_snapshot_response(
 
 
 def add_voter_request(message: AddRaftVoterRequest) -> AddVoterRequest:
-    endpoints = {each.name.upper(): Address(each.host, each.port) for each in message.listeners}
+    endpoints = {
+        listener.name.upper(): Address(listener.host, listener.port) for listener in message.listeners
+    }
     voter = Voter(key_of(message.voter_id, message.voter_directory_id), endpoints)
     return AddVoterRequest(voter=voter, timeout_s=message.timeout_ms / 1000)
 
@@ -262,7 +267,7 @@ def update_voter_request(message: uv.UpdateRaftVoterRequest) -> UpdateVoterReque
     supported = message.k_raft_version_feature
     voter = Voter(
         key_of(message.voter_id, message.voter_directory_id),
-        {each.name.upper(): Address(each.host, each.port) for each in message.listeners},
+        {listener.name.upper(): Address(listener.host, listener.port) for listener in message.listeners},
         supported.min_supported_version,
         supported.max_supported_version,
     )

@@ -67,7 +67,7 @@ REGISTRATION_LIMIT_S = 5.0
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class _Request:
     """A request that waits for its answer. `message` makes the request only when the connection is open, because the
     frame inside an Envelope depends on the versions that the server supports. `since` is the time at which the time
     limit begins.
@@ -101,7 +101,7 @@ class RemoteController:
         self.limit_s = limit_s
         self._timeout_s = socket_timeout_s if limit_s is None else min(socket_timeout_s, limit_s)
         opening_s = min(socket_timeout_s, max(self._timeout_s, OPENING_MIN_S))
-        self._queue: OrderedDict[_Asked, None] = OrderedDict()
+        self._queue: OrderedDict[_Request, None] = OrderedDict()
         self._sender: asyncio.Task[None] | None = None
         self._address: Address | None = None
         """The address of the connection, if there is one."""
@@ -161,8 +161,8 @@ class RemoteController:
         if self._sender is not None:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
-        for asked in self._queue:
-            asked.answer.cancel()
+        for request in self._queue:
+            request.answer.cancel()
         self._queue.clear()
         self._pool.close()
 
@@ -186,26 +186,26 @@ class RemoteController:
         self, key: ApiKey, message: Callable[[Connection], object], since: float | None = None
     ) -> Any:
         loop = asyncio.get_running_loop()
-        asked = _Asked(key, message, loop.create_future(), loop.time() if since is None else since)
-        self._queue[asked] = None
+        request = _Request(key, message, loop.create_future(), loop.time() if since is None else since)
+        self._queue[request] = None
         if self._sender is None or self._sender.done():
             self._sender = loop.create_task(self._send_all(), name="to-controller")
         try:
-            return await asked.answer
+            return await request.answer
         finally:
             # The caller may no longer wait. If the client has disconnected, its frame must not stay in memory.
-            self._queue.pop(asked, None)
+            self._queue.pop(request, None)
 
     # The queue.
 
     async def _send_all(self) -> None:
         while self._queue:
-            asked = next(iter(self._queue))
-            if self.is_expired(asked.since):
-                self._expire(asked)
-            elif pause_s := await self._try(asked):
-                for each in [each for each in self._queue if self.is_expired(each.since)]:
-                    self._expire(each)
+            request = next(iter(self._queue))
+            if self.is_expired(request.since):
+                self._expire(request)
+            elif pause_s := await self._try(request):
+                for expired in [waiting for waiting in self._queue if self.is_expired(waiting.since)]:
+                    self._expire(expired)
                 self._pool.close()
                 await asyncio.sleep(pause_s)
 
@@ -213,11 +213,11 @@ class RemoteController:
         """Whether the time limit of a request that began at `since` has passed."""
         return self.limit_s is not None and asyncio.get_running_loop().time() - since >= self.limit_s
 
-    def _expire(self, asked: _Asked) -> None:
-        reason = f"No active controller answered {asked.key.name} within {self.limit_s:g} s"
-        self._answer(asked, error=TimeoutException(reason))
+    def _expire(self, request: _Request) -> None:
+        reason = f"No active controller answered {request.key.name} within {self.limit_s:g} s"
+        self._answer(request, error=TimeoutException(reason))
 
-    async def _try(self, asked: _Asked) -> float | None:
+    async def _try(self, request: _Request) -> float | None:
         """Sends the request once. Returns None if the request is answered. Otherwise the request stays in the queue,
         and this method returns the pause before the next attempt.
         """
@@ -227,27 +227,27 @@ class RemoteController:
             return UNKNOWN_CONTROLLER_PAUSE_S
         try:
             connection = await self._connected(address)
-            version = connection.version_for(asked.key)
+            version = connection.version_for(request.key)
             began = asyncio.get_running_loop().time()
-            self.queued_ms.add((began - asked.since) * 1000)
+            self.queued_ms.add((began - request.since) * 1000)
             response = await connection.request(
-                asked.message(connection), asked.key, version=version, timeout=self._timeout_s
+                request.message(connection), request.key, version=version, timeout=self._timeout_s
             )
             self.remote_ms.add((asyncio.get_running_loop().time() - began) * 1000)
         except (OSError, TimeoutError, NetworkException, ProtocolError) as error:
             self._note(f"The controller at {address} does not answer: {str(error) or type(error).__name__}")
-            if asked in self._queue:
+            if request in self._queue:
                 # The controller may be unable to read this request, and must get the other ones.
-                self._queue.move_to_end(asked)
+                self._queue.move_to_end(request)
             return RECONNECT_BACKOFF_S
         except Exception as error:  # the request cannot be sent in this version, or its content is invalid
-            self._answer(asked, error=error)
+            self._answer(request, error=error)
             return None
         if _is_from_other(response):
             self._note(f"The node at {address} is not the active controller")
             return RECONNECT_BACKOFF_S
         self._trouble = ""
-        self._answer(asked, response)
+        self._answer(request, response)
         return None
 
     def _note(self, trouble: str) -> None:
@@ -256,14 +256,14 @@ class RemoteController:
             self._trouble = trouble
             _log.info("%s", trouble)
 
-    def _answer(self, asked: _Asked, response: object = None, error: Exception | None = None) -> None:
-        self._queue.pop(asked, None)
-        if asked.answer.done():
+    def _answer(self, request: _Request, response: object = None, error: Exception | None = None) -> None:
+        self._queue.pop(request, None)
+        if request.answer.done():
             return  # the caller no longer waits
         if error is None:
-            asked.answer.set_result(response)
+            request.answer.set_result(response)
         else:
-            asked.answer.set_exception(error)
+            request.answer.set_exception(error)
 
     async def _connected(self, address: Address) -> Connection:
         """The connection to the active controller. Raises OSError, TimeoutError, NetworkException or ProtocolError."""

@@ -53,15 +53,15 @@ class SnapshotFiles:
 
     @on_disk
     def _clean_up(self) -> list[SnapshotId]:
-        found = []
+        snapshot_ids = []
         for entry in self._disk.list_dir(self._path):
             if entry.name.endswith((PART_SUFFIX, DELETED_SUFFIX)):
                 self._disk.remove(f"{self._path}/{entry.name}")
                 continue
             snapshot_id = snapshot_id_of(entry.name)
             if snapshot_id is not None:
-                found.append(snapshot_id)
-        return sorted(found)
+                snapshot_ids.append(snapshot_id)
+        return sorted(snapshot_ids)
 
     @property
     def newest(self) -> SnapshotId:
