@@ -29,11 +29,11 @@ def _manager(sources: BeanSources, cleaning: LogCleaning) -> Beans:
         yield gauge(LOG, "LogCleanerManager", "uncleanable-bytes", size[directory.path], **labels)
     since = sources.clock.now_ms() - cleaning.last_run_ms if cleaning.last_run_ms else 0
     yield gauge(LOG, "LogCleanerManager", "time-since-last-run-ms", since)
-    yield gauge(LOG, "LogCleanerManager", "max-dirty-percent", int(100 * cleaning.found.dirty_ratio))
+    yield gauge(LOG, "LogCleanerManager", "max-dirty-percent", int(100 * cleaning.dirtiest.dirty_ratio))
 
 
 def _passes(sources: BeanSources, cleaning: LogCleaning) -> Beans:
-    last, found = cleaning.last_result, cleaning.found
+    last, found = cleaning.last_result, cleaning.dirtiest
     kept = 100 * last.bytes_after // last.bytes_before if last is not None and last.bytes_before else 0
     for name, value in (
         ("cleaner-recopy-percent", kept),

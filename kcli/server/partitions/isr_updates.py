@@ -165,6 +165,6 @@ class IsrUpdates:
 def _log_changes(leaders: Sequence[LeaderPartition]) -> None:
     """Writes one line for all ISRs that the controller has changed in one request."""
     if leaders:
-        named = ", ".join(f"{each} to {list(each.state.isr.members)}" for each in leaders[:NAMED_MAX])
+        named = ", ".join(f"{leader} to {list(leader.state.isr.members)}" for leader in leaders[:NAMED_MAX])
         more = f" and {len(leaders) - NAMED_MAX} more" if len(leaders) > NAMED_MAX else ""
         _log.info("%d ISR(s) updated: %s%s", len(leaders), named, more)

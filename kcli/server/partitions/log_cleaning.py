@@ -67,7 +67,7 @@ class LogCleaning:
         self.uncleanable = self._cleaner.uncleanable
 
     @property
-    def found(self) -> Dirtiest:
+    def dirtiest(self) -> Dirtiest:
         """The result of the last search for a log to clean."""
         return self._cleaner.dirtiest
 

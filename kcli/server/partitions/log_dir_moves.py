@@ -228,15 +228,15 @@ class LogDirMoves:
     async def _move(self, topic: str, number: int) -> None:
         try:
             async with self._slots:
-                while self._is_wanted(topic, number) and not await self._advance_if_possible(topic, number):
+                while self._is_moving(topic, number) and not await self._advance_if_possible(topic, number):
                     pass
         except (StorageError, KafkaError) as error:
             _log.error("%s-%d does not move: %s", topic, number, error)
             self._logs.futures.abandon(topic, number)
         finally:
-            found = self._partition(topic, number)
-            if found is not None:
-                self._assignments.move_ended(topic, found[0].topic_id, number, found[1])
+            images = self._partition(topic, number)
+            if images is not None:
+                self._assignments.move_ended(topic, images[0].topic_id, number, images[1])
 
     async def _advance_if_possible(self, topic: str, number: int) -> bool:
         """Returns the same as `_advance`. Waits if the process has too few descriptors."""
@@ -248,7 +248,7 @@ class LogDirMoves:
             await asyncio.sleep(RETRY_INTERVAL_S)
             return False
 
-    def _is_wanted(self, topic: str, number: int) -> bool:
+    def _is_moving(self, topic: str, number: int) -> bool:
         return self._logs.get(topic, number) is not None and self._logs.futures.get(topic, number) is not None
 
     def _partition(self, topic: str, number: int) -> tuple[TopicImage, PartitionImage] | None:
@@ -274,7 +274,7 @@ class LogDirMoves:
         if not await self._is_told(topic, number, copy):
             await asyncio.sleep(RETRY_INTERVAL_S)
             return False
-        if not (self._is_wanted(topic, number) and self._logs.futures.is_complete(copy, current)):
+        if not (self._is_moving(topic, number) and self._logs.futures.is_complete(copy, current)):
             return False  # new records must be copied first
         self._swap(topic, number)
         return True
@@ -315,13 +315,13 @@ class LogDirMoves:
         return True
 
     async def _is_told(self, topic: str, number: int, copy: PartitionLog) -> bool:
-        found = self._partition(topic, number)
-        if found is None or copy.directory.id is None:
+        images = self._partition(topic, number)
+        if images is None or copy.directory.id is None:
             return False
-        if found[1].directory(self._replicas.node_id) == copy.directory.id:
+        if images[1].directory(self._replicas.node_id) == copy.directory.id:
             return True
         try:
-            await self._assignments.promise(found[0].topic_id, number, copy.directory.id)
+            await self._assignments.promise(images[0].topic_id, number, copy.directory.id)
         except KafkaError as error:
             if error.code in (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 raise

@@ -164,10 +164,10 @@ class Replicas:
     def get(self, topic: str, partition: int) -> LeaderPartition:
         """Returns a partition that this broker leads. Raises KafkaError, with Kafka's error codes, if this broker does
         not lead the partition."""
-        found = self._leaders.get(TopicPartition(topic, partition))
-        if found is None:
+        leader = self._leaders.get(TopicPartition(topic, partition))
+        if leader is None:
             self._refuse(topic, partition)
-        return found
+        return leader
 
     def find(self, topic: str, partition: int) -> LeaderPartition | None:
         return self._leaders.get(TopicPartition(topic, partition))
@@ -194,10 +194,10 @@ class Replicas:
     def hosted(self, topic: str, partition: int) -> LeaderPartition | FollowedPartition:
         """Returns the replica on this broker, led or followed. Raises KafkaError like `get`."""
         key = TopicPartition(topic, partition)
-        found = self._leaders.get(key) or self._followed.get(key)
-        if found is None:
+        replica = self._leaders.get(key) or self._followed.get(key)
+        if replica is None:
             self._refuse(topic, partition)
-        return found
+        return replica
 
     def _refuse(self, topic: str, partition: int) -> NoReturn:
         # The metadata of this broker may be older than the metadata of the client. Clients refresh their metadata after
@@ -289,7 +289,10 @@ class Replicas:
         return changes
 
     def _concerns_us(self, diff: PartitionDiff) -> bool:
-        return any(each is not None and self.node_id in each.replicas for each in (diff.before, diff.after))
+        return any(
+            partition is not None and self.node_id in partition.replicas
+            for partition in (diff.before, diff.after)
+        )
 
     def _rank(self, diff: PartitionDiff) -> int:
         if diff.after is None or self._is_gone(diff):
@@ -334,17 +337,17 @@ class Replicas:
         """
         part = list(islice(self._waiting, SLICE_PARTITIONS))
         cuts = [log for diff in part if (log := self._cut_of(diff)) is not None]
-        wanted = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
+        new_logs = [self._new_log(diff, diff.after) for diff in part if diff.after and self._is_to_make(diff)]
         loop = asyncio.get_running_loop()
 
         def make() -> None:
             try:
-                self.logs.make_ahead(wanted)
+                self.logs.make_ahead(new_logs)
                 self.logs.maintenance.sync_cuts(cuts)
             finally:
                 loop.call_soon_threadsafe(self._apply_slice)
 
-        if wanted or cuts:
+        if new_logs or cuts:
             self._run_in_background(make)
         else:
             loop.call_soon(self._apply_slice)
@@ -525,7 +528,7 @@ class Replicas:
         for name in left:
             topic = self._image.topics.topic(name)
             partitions = () if topic is None else topic.partitions.values()
-            if not any(self.node_id in each.replicas for each in partitions):
+            if not any(self.node_id in partition.replicas for partition in partitions):
                 self.traffic.forget(name)
 
     def _mark_offline(self, key: TopicPartition) -> None:
@@ -570,8 +573,8 @@ class Replicas:
 
 
 async def _all_ended(early: list[FollowedPartition]) -> None:
-    for each in early:
-        await each.ended()
+    for followed in early:
+        await followed.ended()
 
 
 async def _held(early: list[FollowedPartition], limit_s: float) -> None:

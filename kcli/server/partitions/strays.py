@@ -32,15 +32,17 @@ async def set_strays_aside(
     def set_aside() -> None:
         removed = removed_topics(Offset(image.offset + 1))
         deleted = [log for log in strays if removed.has(log.topic, log.topic_id)]
-        kept = [log for log in strays if not removed.has(log.topic, log.topic_id)]
-        if kept:
-            shown = ", ".join(log.path for log in kept[:STRAYS_SHOWN])
+        unknown = [log for log in strays if not removed.has(log.topic, log.topic_id)]
+        if unknown:
+            shown = ", ".join(log.path for log in unknown[:STRAYS_SHOWN])
             _log.warning(
                 "%d logs are stray: no topic of this cluster, or no replica of this node: %s",
-                len(kept),
+                len(unknown),
                 shown,
             )
-        replicas.logs.set_aside(deleted, kept)
-        _log.info("%d logs of deleted topics are deleted, %d strays are set aside", len(deleted), len(kept))
+        replicas.logs.set_aside(deleted, unknown)
+        _log.info(
+            "%d logs of deleted topics are deleted, %d strays are set aside", len(deleted), len(unknown)
+        )
 
     await asyncio.to_thread(set_aside)

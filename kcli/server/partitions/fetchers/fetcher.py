@@ -209,7 +209,7 @@ class ReplicaFetcher:
         planned = self._plan.next()
         for key, _ in planned.partitions:
             following = self.followings[key]
-            following.asked = following.state
+            following.state_in_request = following.state
         from kcli.server.partitions.fetchers import wire  # imported late: its codec is the slowest import
 
         version = wire.fetch_version(self._broker.image().metadata_version)
@@ -483,14 +483,14 @@ class ReplicaFetcher:
         from kcli.server.partitions.fetchers import wire
 
         version = wire.list_offsets_version(self._broker.image().metadata_version)
-        wanted = [(following.key, following.state.leader_epoch) for following in asking]
-        frame = wire.encode_list_offsets(wanted, timestamp, self._sender(version), self._next_id())
+        partitions = [(following.key, following.state.leader_epoch) for following in asking]
+        frame = wire.encode_list_offsets(partitions, timestamp, self._sender(version), self._next_id())
         offsets = wire.decode_list_offsets(await self._exchange(frame), version, self._correlation)
         for following in asking:
-            found = offsets.get(following.key)
-            if found is None or not self._is_current(following):
+            result = offsets.get(following.key)
+            if result is None or not self._is_current(following):
                 continue
-            error_code, offset = found
+            error_code, offset = result
             if error_code is ErrorCode.NONE:
                 self._act(following, decide(offset, following.partition.own_log))
             else:

@@ -51,7 +51,7 @@ records."""
 class Following:
     """One followed partition, from `ReplicaFetchers.follow` to `forget`."""
 
-    __slots__ = ("asked", "key", "partition", "state")
+    __slots__ = ("key", "partition", "state", "state_in_request")
 
     def __init__(self, partition: FollowedPartition) -> None:
         self.partition = partition
@@ -62,7 +62,7 @@ class Following:
             partition.log.leader_epochs.latest_epoch,
             partition.log.log_start_offset,
         )
-        self.asked: FollowedState | None = None
+        self.state_in_request: FollowedState | None = None
         """The state of the partition at the time when the partition was last put into a request."""
 
     def begin(self) -> Action:
@@ -84,7 +84,7 @@ class Following:
 
     def decide(self, part: PartitionData) -> Action:
         """Returns the action that the leader's answer requires."""
-        if self.asked is None or not self.partition.is_current:
+        if self.state_in_request is None or not self.partition.is_current:
             return Ignore()
         diverging = part.diverging_epoch
         answer = Answer(
@@ -95,7 +95,7 @@ class Following:
             Offset(diverging.end_offset),
             bool(part.records),
         )
-        return on_answer(self.state, self.asked, answer, self.partition.own_log)
+        return on_answer(self.state, self.state_in_request, answer, self.partition.own_log)
 
     def append(
         self, action: Append, records: Buffer | None, now_ms: int

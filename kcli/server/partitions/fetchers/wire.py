@@ -85,13 +85,16 @@ def encode_fetch(planned: PlannedFetch, limits: FetchLimits, sender: Sender, cor
 
 def decode_fetch(frame: memoryview, version: int, correlation_id: int) -> FetchResponse:
     """The response to a Fetch request. Raises ProtocolError."""
-    found, response = decode_fetch_response(version, frame)
-    _check_correlation(found, correlation_id)
+    answered_id, response = decode_fetch_response(version, frame)
+    _check_correlation(answered_id, correlation_id)
     return response
 
 
 def encode_list_offsets(
-    wanted: Iterable[tuple[TopicPartition, LeaderEpoch]], timestamp: int, sender: Sender, correlation_id: int
+    partitions: Iterable[tuple[TopicPartition, LeaderEpoch]],
+    timestamp: int,
+    sender: Sender,
+    correlation_id: int,
 ) -> bytes:
     """The frame of a ListOffsets request for the start or the end of the leader's logs."""
     request = ListOffsetsRequest(
@@ -106,7 +109,7 @@ def encode_list_offsets(
                     for key, epoch in of_topic
                 ),
             )
-            for name, of_topic in groupby(wanted, lambda each: each[0].topic)
+            for name, of_topic in groupby(partitions, lambda entry: entry[0].topic)
         ),
     )
     return encode_request(request, ApiKey.LIST_OFFSETS, sender.version, correlation_id, sender.client_id)
@@ -116,16 +119,19 @@ def decode_list_offsets(
     frame: memoryview, version: int, correlation_id: int
 ) -> dict[TopicPartition, tuple[ErrorCode, Offset]]:
     """The error and the offset of each partition. Raises ProtocolError."""
-    found, response = decode_response(ApiKey.LIST_OFFSETS, version, bytes(frame))
-    _check_correlation(found, correlation_id)
+    answered_id, response = decode_response(ApiKey.LIST_OFFSETS, version, bytes(frame))
+    _check_correlation(answered_id, correlation_id)
     assert isinstance(response, ListOffsetsResponse), "the decoder returns the response of the API"
     return {
-        TopicPartition(topic.name, each.partition_index): (each.error_code, Offset(each.offset))
+        TopicPartition(topic.name, partition.partition_index): (
+            partition.error_code,
+            Offset(partition.offset),
+        )
         for topic in response.topics
-        for each in topic.partitions
+        for partition in topic.partitions
     }
 
 
-def _check_correlation(found: int, expected: int) -> None:
-    if found != expected:
-        raise ProtocolError(f"A leader answered request {found}, expected {expected}")
+def _check_correlation(answered_id: int, expected: int) -> None:
+    if answered_id != expected:
+        raise ProtocolError(f"A leader answered request {answered_id}, expected {expected}")
