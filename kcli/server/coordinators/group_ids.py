@@ -47,13 +47,13 @@ def caller_of(context: RequestContext[object], visible: VisibleTopics | None = N
 
 
 async def existing(
-    topics: Topics, asked: tuple[TopicT, ...], allowed: Container[str], pace: Pace
+    topics: Topics, request_topics: tuple[TopicT, ...], allowed: Container[str], pace: Pace
 ) -> tuple[TopicT, ...]:
     """Returns the requested partitions that exist and whose topic is in `allowed`. If no requested partition is left
-    out, returns the object `asked` itself."""
+    out, returns the object `request_topics` itself."""
     known: list[TopicT] = []
     are_all = True
-    for topic in asked:
+    for topic in request_topics:
         await pace(PARTITION_COST)
         image = topics.topic(topic.name) if topic.name in allowed else None
         numbers = () if image is None else image.partitions
@@ -68,7 +68,7 @@ async def existing(
             are_all = False
             if there:
                 known.append(replace(topic, partitions=tuple(there)))
-    return asked if are_all else tuple(known)
+    return request_topics if are_all else tuple(known)
 
 
 def decisions(topics: tuple[TopicT, ...]) -> Iterator[tuple[TopicT, ...]]:
@@ -96,7 +96,7 @@ def is_one_decision(topics: tuple[TopicT, ...]) -> bool:
 
 
 async def merged_codes(
-    asked: tuple[TopicT, ...],
+    request_topics: tuple[TopicT, ...],
     answered: Sequence[OffsetCommitResponseTopic | OffsetDeleteResponseTopic],
     allowed: Container[str],
     part: Callable[[int, ErrorCode], PartT],
@@ -116,17 +116,17 @@ async def merged_codes(
             codes[topic.name, answer.partition_index] = answer.error_code
 
     def result(topic: TopicT, number: int) -> PartT:
-        unasked = (
+        default = (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if topic.name in allowed
             else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         )
-        return part(number, codes.get((topic.name, number), unasked))
+        return part(number, codes.get((topic.name, number), default))
 
     return await nested(
         pace,
         PARTITION_COST,
-        asked,
+        request_topics,
         lambda topic: (partition.partition_index for partition in topic.partitions),
         result,
         lambda topic, parts: shape(topic.name, parts),

@@ -171,17 +171,17 @@ class GroupLagSampler:
         image, self._failures = self._image(), 0
         pace = Turn()
         skipped = await self._read_groups(groups, image, pace)
-        wanted, found, by_leader = await self._local_ends(groups, image, pace)
+        partitions, ends, by_leader = await self._local_ends(groups, image, pace)
         now_ms = self._groups.shards.now_ms()
         if by_leader:
-            found |= await self._remote.ends(by_leader)
-        report = LagReport(now_ms, unknown_ends=len(wanted) - len(found), skipped_groups=skipped)
-        await self._judge(groups, found, report, image, pace)
+            ends |= await self._remote.ends(by_leader)
+        report = LagReport(now_ms, unknown_ends=len(partitions) - len(ends), skipped_groups=skipped)
+        await self._judge(groups, ends, report, image, pace)
         self.report = report
         await self._read_arrivals(report, pace)
         self._samples += 1
         if self._samples % SAMPLES_PER_CLEANING == 0:
-            await self._forget(groups, wanted, pace)
+            await self._forget(groups, partitions, pace)
 
     # The groups and their offsets
 
@@ -218,21 +218,21 @@ class GroupLagSampler:
     async def _local_ends(self, groups: list[_Group], image: MetadataImage, pace: Pace) -> _Ends:
         """Returns the partitions of the groups, the end offsets that this broker knows, and the other partitions by
         leader."""
-        wanted: set[TopicPartition] = set()
-        found: dict[TopicPartition, int] = {}
+        partitions: set[TopicPartition] = set()
+        ends: dict[TopicPartition, int] = {}
         elsewhere: dict[int, list[TopicPartition]] = {}
         for group in groups:
             for partition, _, _ in group.commits():
                 await pace(STEP_COST)
-                if partition in wanted:
+                if partition in partitions:
                     continue
-                wanted.add(partition)
+                partitions.add(partition)
                 end = self._own_end(image, partition)
                 if end is not None:
-                    found[partition] = end
+                    ends[partition] = end
                 elif (leader := _leader(image, partition)) not in (NO_LEADER, self._node_id):
                     elsewhere.setdefault(leader, []).append(partition)
-        return wanted, found, elsewhere
+        return partitions, ends, elsewhere
 
     def _own_end(self, image: MetadataImage, partition: TopicPartition) -> int | None:
         """Returns the high watermark of a partition that this broker leads, or follows in the ISR. A follower learns
@@ -298,9 +298,9 @@ class GroupLagSampler:
             if not tracker.see_commit(lag.group_id, partition, time_ms, offset):
                 report.skipped += 1
                 continue
-            found = tracker.lag_of(lag.group_id, partition, now_ms)
-            if found is not None:
-                lag.add_partition(partition, found)
+            partition_lag = tracker.lag_of(lag.group_id, partition, now_ms)
+            if partition_lag is not None:
+                lag.add_partition(partition, partition_lag)
         return lag
 
     # The arrival of records that are older than the history
@@ -318,22 +318,24 @@ class GroupLagSampler:
     async def _unknown_arrivals(
         self, report: LagReport, pace: Pace
     ) -> list[tuple[TopicPartition, int, PartitionLog]]:
-        wanted: list[tuple[TopicPartition, int, PartitionLog]] = []
+        reads: list[tuple[TopicPartition, int, PartitionLog]] = []
         lowest: dict[TopicPartition, int] = {}
         for group in report.groups:
-            for partition, found in group.partitions.items():
+            for partition, partition_lag in group.partitions.items():
                 await pace(STEP_COST)
-                if found.is_at_least:
-                    lowest[partition] = min(found.committed, lowest.get(partition, found.committed))
+                if partition_lag.is_at_least:
+                    lowest[partition] = min(
+                        partition_lag.committed, lowest.get(partition, partition_lag.committed)
+                    )
         for partition, offset in lowest.items():
             await pace(STEP_COST)
             leader = self._replicas.find(*partition)
             is_new = offset < self._read_below.get(partition, offset + 1)
-            if leader is not None and is_new and len(wanted) < READS_PER_SAMPLE:
-                wanted.append((partition, offset, leader.log))
-        return wanted
+            if leader is not None and is_new and len(reads) < READS_PER_SAMPLE:
+                reads.append((partition, offset, leader.log))
+        return reads
 
-    async def _forget(self, groups: list[_Group], wanted: set[TopicPartition], pace: Pace) -> None:
+    async def _forget(self, groups: list[_Group], partitions: set[TopicPartition], pace: Pace) -> None:
         """Drops the windows of groups and partitions whose committed offsets are no longer on this broker, for example
         because another broker coordinates the group.
         """
@@ -343,7 +345,7 @@ class GroupLagSampler:
                 await pace(STEP_COST)
                 present.add((group.listed.group_id, partition))
         gone = await _absent(self._tracker.keys, present, pace)
-        gone_partitions = await _absent(self._tracker.partitions, wanted, pace)
+        gone_partitions = await _absent(self._tracker.partitions, partitions, pace)
         self._tracker.forget(gone, gone_partitions)
         for partition in gone_partitions:
             await pace(STEP_COST)

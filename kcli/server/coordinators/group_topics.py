@@ -37,15 +37,15 @@ class ImageTopics:
     def forget(self, topic_id: uuid.UUID) -> None:
         self._seen.pop(topic_id, None)
 
-    def _topic(self, found: TopicImage | None) -> Topic | None:
-        if found is None:
+    def _topic(self, image: TopicImage | None) -> Topic | None:
+        if image is None:
             return None
-        seen = self._seen.get(found.topic_id)
-        if seen is not None and seen[0] is found:
+        seen = self._seen.get(image.topic_id)
+        if seen is not None and seen[0] is image:
             return seen[1]
-        racks = [self._racks(found.partitions[number].replicas) for number in sorted(found.partitions)]
-        topic = Topic(found.name, found.topic_id, racks)
-        self._seen[found.topic_id] = (found, topic)
+        racks = [self._racks(image.partitions[number].replicas) for number in sorted(image.partitions)]
+        topic = Topic(image.name, image.topic_id, racks)
+        self._seen[image.topic_id] = (image, topic)
         return topic
 
     def _racks(self, replicas: tuple[int, ...]) -> tuple[str, ...]:

@@ -51,9 +51,9 @@ class Allowance:
     def covers(self, assignments: Iterable[bytes]) -> bool:
         """Whether the assignments of a group are read. Takes their bytes from the allowance."""
         size = 0
-        for each in assignments:
-            size += len(each)
-            if len(each) > EMBEDDED_MAX_BYTES:
+        for assignment in assignments:
+            size += len(assignment)
+            if len(assignment) > EMBEDDED_MAX_BYTES:
                 return False
         if size <= FREE_BYTES:
             return True
@@ -85,14 +85,14 @@ async def _classic_members(
     described = runner.look(
         lambda shard, now_ms: shard.ask(DESCRIBE_CLASSIC_GROUP, Describe(group_id, _DESCRIBE_VERSION), now_ms)
     )
-    is_read = allowance.covers(each.member_assignment for each in described.members)
+    is_read = allowance.covers(member.member_assignment for member in described.members)
     members = []
-    for each in described.members:
+    for member in described.members:
         await pace(PARTITION_COST)
         assigned: tuple[TopicPartition, ...] = ()
         if is_read:
-            assigned = await _assigned(each.member_assignment, image, allowance, pace)
-        members.append(_member(each, assigned))
+            assigned = await _assigned(member.member_assignment, image, allowance, pace)
+        members.append(_member(member, assigned))
     return described.protocol_data, members
 
 
@@ -102,7 +102,7 @@ async def _assigned(
     """Returns the existing partitions of an assignment. The members of other groups, such as Connect, have no
     partitions, because their bytes are no assignment.
     """
-    found: dict[TopicPartition, None] = {}
+    partitions: dict[TopicPartition, None] = {}
     try:
         for topic in assigned_topics(embedded):
             await pace(PARTITION_COST)
@@ -110,10 +110,10 @@ async def _assigned(
             if existing is not None:
                 for number in topic.partitions:
                     if number in existing.partitions:
-                        found[TopicPartition(topic.topic, number)] = None
+                        partitions[TopicPartition(topic.topic, number)] = None
     except CorruptRecordError:
         return ()
-    return _allowed(found, allowance)
+    return _allowed(partitions, allowance)
 
 
 def _allowed(partitions: Collection[TopicPartition], allowance: Allowance) -> tuple[TopicPartition, ...]:
@@ -135,14 +135,14 @@ async def _consumer_members(
     if described.error_code is not ErrorCode.NONE:
         return "", []
     members = []
-    for each in described.members:
+    for member in described.members:
         await pace(PARTITION_COST)
         assigned = [
             TopicPartition(topic.topic_name, number)
-            for topic in each.assignment.topic_partitions
+            for topic in member.assignment.topic_partitions
             for number in topic.partitions
         ]
-        members.append(_member(each, _allowed(assigned, allowance)))
+        members.append(_member(member, _allowed(assigned, allowance)))
     return described.assignor_name, members
 
 

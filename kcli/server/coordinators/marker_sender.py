@@ -100,7 +100,7 @@ class RemoteMarkers:
         except UnsupportedVersionException as error:
             # The code UNSUPPORTED_VERSION of a partition means that the partition is done.
             raise NetworkException(error.message) from error
-        found = {
+        codes = {
             (result.producer_id, TopicPartition(topic.name, partition.partition_index)): partition.error_code
             for result in response.markers
             for topic in result.topics
@@ -108,10 +108,10 @@ class RemoteMarkers:
         }
         return [
             {
-                key: found.get((each.end.producer_id, key), ErrorCode.NETWORK_EXCEPTION)
-                for key in each.partitions
+                key: codes.get((marker.end.producer_id, key), ErrorCode.NETWORK_EXCEPTION)
+                for key in marker.partitions
             }
-            for each in markers
+            for marker in markers
         ]
 
 
@@ -200,11 +200,11 @@ class MarkerSender:
         """The partitions by the broker that leads them. The key is NO_LEADER for partitions without a leader, and None
         for deleted partitions."""
         metadata = self._metadata()
-        found: dict[int | None, list[TopicPartition]] = {}
+        by_leader: dict[int | None, list[TopicPartition]] = {}
         for key in partitions:
             image = metadata.partition(*key)
-            found.setdefault(None if image is None else image.leader, []).append(key)
-        return found
+            by_leader.setdefault(None if image is None else image.leader, []).append(key)
+        return by_leader
 
     async def _write_once(
         self, broker_id: int | None, end: TransactionEnd, partitions: Sequence[TopicPartition]

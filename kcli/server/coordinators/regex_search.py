@@ -19,7 +19,7 @@ MATCHES_PER_SLICE = 200
 """The names that are matched in one slice with a usual expression. A slice takes about 1 ms, and up to 20 ms with the
 most costly expressions, because a slice has at least one name."""
 
-Found = dict[str, tuple[str, ...]]
+Matches = dict[str, tuple[str, ...]]
 
 
 class RegexSearch:
@@ -28,14 +28,14 @@ class RegexSearch:
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
-    async def find(self, regexes: Iterable[str], names: Iterable[str]) -> Found:
+    async def find(self, regexes: Iterable[str], names: Iterable[str]) -> Matches:
         """Returns the names that each expression matches."""
         steps = matching(regexes, names)
         while True:
             async with self._turn:  # the search that has waited longest is next
                 results = await REGEXES.run(_run_slice, steps)
-            for found in results:
-                return found
+            for result in results:
+                return result
 
 
 async def compile_in_a_turn(regex: str) -> None:
@@ -46,7 +46,7 @@ async def compile_in_a_turn(regex: str) -> None:
         compiled_pattern(regex)
 
 
-def _run_slice(steps: Generator[int, None, Found]) -> tuple[Found, ...]:
+def _run_slice(steps: Generator[int, None, Matches]) -> tuple[Matches, ...]:
     """Runs a limited number of steps. Returns a tuple with the result, or an empty tuple if more steps remain."""
     left = MATCHES_PER_SLICE
     try:

@@ -31,16 +31,16 @@ class RemoteEnds:
     def __init__(self, links: BrokerLinks) -> None:
         self._links = links
 
-    async def ends(self, wanted: Mapping[int, Sequence[TopicPartition]]) -> dict[TopicPartition, int]:
+    async def ends(self, by_leader: Mapping[int, Sequence[TopicPartition]]) -> dict[TopicPartition, int]:
         """Returns the end offsets of partitions. The argument has the partitions of each leader. If a leader does not
         answer, or answers with an error, its partitions are left out.
         """
-        found: dict[TopicPartition, int] = {}
-        await asyncio.gather(*(self._of_leader(leader, part, found) for leader, part in wanted.items()))
-        return found
+        ends: dict[TopicPartition, int] = {}
+        await asyncio.gather(*(self._of_leader(leader, part, ends) for leader, part in by_leader.items()))
+        return ends
 
     async def _of_leader(
-        self, leader: int, partitions: Sequence[TopicPartition], found: dict[TopicPartition, int]
+        self, leader: int, partitions: Sequence[TopicPartition], ends: dict[TopicPartition, int]
     ) -> None:
         for begin in range(0, len(partitions), PARTITIONS_PER_REQUEST):
             request = _request(partitions[begin : begin + PARTITIONS_PER_REQUEST])
@@ -51,7 +51,7 @@ class RemoteEnds:
             for topic in response.topics:
                 for row in topic.partitions:
                     if row.error_code is ErrorCode.NONE:
-                        found[TopicPartition(topic.name, row.partition_index)] = row.offset
+                        ends[TopicPartition(topic.name, row.partition_index)] = row.offset
 
     def close(self) -> None:
         self._links.close()

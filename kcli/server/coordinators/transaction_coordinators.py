@@ -78,7 +78,7 @@ class RemoteVerifications:
             raise InvalidTxnStateException("The coordinator does not accept requests of this broker")
         if response.error_code is not ErrorCode.NONE:
             raise error_for(response.error_code)
-        found = {
+        codes = {
             result.transactional_id: {
                 TopicPartition(topic.name, partition.partition_index): partition.partition_error_code
                 for topic in result.topic_results
@@ -86,7 +86,7 @@ class RemoteVerifications:
             }
             for result in response.results_by_transaction
         }
-        return [found.get(transaction.transactional_id, {}) for transaction in transactions]
+        return [codes.get(transaction.transactional_id, {}) for transaction in transactions]
 
 
 class TransactionCoordinators:
@@ -123,9 +123,9 @@ class TransactionCoordinators:
             return await self._local.verify_or_add(
                 transactional_id, producer_id, producer_epoch, partitions, add=add
             )
-        asked = tuple(partitions)
+        keys = tuple(partitions)
         if coordinator is None:
-            return dict.fromkeys(asked, CoordinatorNotAvailableException.code)
+            return dict.fromkeys(keys, CoordinatorNotAvailableException.code)
         transaction = AddPartitionsToTxnTransaction(
             transactional_id=transactional_id,
             producer_id=producer_id,
@@ -133,14 +133,14 @@ class TransactionCoordinators:
             verify_only=not add,
             topics=tuple(
                 AddPartitionsToTxnTopic(name=name, partitions=numbers)
-                for name, numbers in numbers_by_topic(asked).items()
+                for name, numbers in numbers_by_topic(keys).items()
             ),
         )
         try:
             codes: Mapping[TopicPartition, ErrorCode] = await self._remote.ask(coordinator, transaction)
         except KafkaError as error:
-            return dict.fromkeys(asked, error.code)
-        return {key: codes.get(key, ErrorCode.NETWORK_EXCEPTION) for key in asked}
+            return dict.fromkeys(keys, error.code)
+        return {key: codes.get(key, ErrorCode.NETWORK_EXCEPTION) for key in keys}
 
     def _coordinator(self, transactional_id: str) -> int | None:
         """Returns the broker that coordinates a transactional id: the leader of the id's partition in

@@ -112,7 +112,7 @@ class TransactionVerifier:
         """
         now_ms = self._clock.now_ms()
         verdicts: dict[TopicPartition, VerificationResult] = {}
-        asked: dict[TopicPartition, Verification] = {}
+        unconfirmed: dict[TopicPartition, Verification] = {}
         for number, (leader, base_sequence) in enumerate(batches):
             if number % BATCHES_AT_ONCE == 0:
                 await pace(min(BATCHES_AT_ONCE, len(batches) - number) * BATCH_COST)
@@ -126,8 +126,8 @@ class TransactionVerifier:
             key = TopicPartition(leader.topic, leader.partition)
             verdicts[key] = verification
             if verification is not ALREADY_OPEN:
-                asked[key] = verification
-        return verdicts, asked
+                unconfirmed[key] = verification
+        return verdicts, unconfirmed
 
     def _count(self, codes: Codes, began: float) -> None:
         self.times_ms.add((self._clock.monotonic() - began) * 1000)
@@ -143,36 +143,40 @@ class TransactionVerifier:
         written before the coordinator has answered, the answer may be about the next transaction. So the coordinator is
         asked again.
         """
-        verdicts, asked = await self._begin(client, batches, pace)
-        if not asked:
+        verdicts, unconfirmed = await self._begin(client, batches, pace)
+        if not unconfirmed:
             return verdicts
         began = self._clock.monotonic()
         step_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.ms")
         left_ms = self._config.current.integer("add.partitions.to.txn.retry.backoff.max.ms")
-        while asked:
+        while unconfirmed:
             codes = await self._transactions.verify_or_add(
-                client.transactional_id, client.producer_id, client.producer_epoch, asked, add=client.adds
+                client.transactional_id,
+                client.producer_id,
+                client.producer_epoch,
+                unconfirmed,
+                add=client.adds,
             )
             is_early = client.adds and _is_concurrent(codes)
-            if left_ms <= 0 or not (is_early or _is_dropped(client, batches, asked)):
+            if left_ms <= 0 or not (is_early or _is_dropped(client, batches, unconfirmed)):
                 self._count(codes, began)
-                return verdicts | _judged(client, asked, codes)
+                return verdicts | _judged(client, unconfirmed, codes)
             if is_early:
                 await asyncio.sleep(step_ms / 1000)
             left_ms -= step_ms
-            verdicts, asked = await self._begin(client, batches, pace)
+            verdicts, unconfirmed = await self._begin(client, batches, pace)
         return verdicts
 
 
 def _is_dropped(
     client: TransactionalClient,
     batches: list[tuple[LeaderPartition, int]],
-    asked: Mapping[TopicPartition, Verification],
+    unconfirmed: Mapping[TopicPartition, Verification],
 ) -> bool:
     """Whether the log has dropped a verification since the verification began."""
     producer_id = ProducerId(client.producer_id)
     return any(
-        (verification := asked.get(TopicPartition(leader.topic, leader.partition))) is not None
+        (verification := unconfirmed.get(TopicPartition(leader.topic, leader.partition))) is not None
         and not leader.log.producers.state.is_valid(producer_id, verification)
         for leader, _ in batches
     )
@@ -184,12 +188,12 @@ def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
 
 def _judged(
     client: TransactionalClient,
-    asked: Mapping[TopicPartition, Verification],
+    unconfirmed: Mapping[TopicPartition, Verification],
     codes: Mapping[TopicPartition, ErrorCode],
 ) -> dict[TopicPartition, VerificationResult]:
     return {
         key: verification if codes[key] is ErrorCode.NONE else error_for(_code_for(client, codes[key]))
-        for key, verification in asked.items()
+        for key, verification in unconfirmed.items()
     }
 
 

@@ -158,18 +158,18 @@ class TransactionCoordinator:
     ) -> dict[TopicPartition, ErrorCode]:
         """Verifies that partitions belong to a transaction, for the leader of these partitions (KIP-890). If `add` is
         True (TV2), adds the partitions."""
-        asked = tuple(partitions)
+        keys = tuple(partitions)
         try:
             if not add:
                 return self.shards.runner(transactional_id).ask(
                     lambda shard, _: shard.verify_partitions(
-                        transactional_id, producer_id, producer_epoch, asked
+                        transactional_id, producer_id, producer_epoch, keys
                     )
                 )
-            code = await self.add_partitions(transactional_id, producer_id, producer_epoch, asked, TV2)
+            code = await self.add_partitions(transactional_id, producer_id, producer_epoch, keys, TV2)
         except KafkaError as error:
             code = error.code
-        return dict.fromkeys(asked, code)
+        return dict.fromkeys(keys, code)
 
     # --- markers
 

@@ -78,7 +78,7 @@ async def test_expressions_are_matched_in_slices_and_groups_take_turns(
     slices: list[str] = []
     real = regex_search._run_slice
 
-    def run_slice(steps: Iterator[int]) -> tuple[regex_search.Found, ...]:
+    def run_slice(steps: Iterator[int]) -> tuple[regex_search.Matches, ...]:
         assert threading.current_thread().name.startswith("kcli-regexes")
         slices.append("small" if steps is small_steps else "large")
         return real(steps)
