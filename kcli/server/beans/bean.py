@@ -88,14 +88,14 @@ def gauges(domain: str, type_: str, values: Attributes, **labels: str) -> Bean:
     return bean(domain, type_, values, kind=Kind.GAUGES, **labels)
 
 
-def single_beans(found: Bean) -> Iterator[Bean]:
+def single_beans(whole: Bean) -> Iterator[Bean]:
     """Yields the beans under Kafka's names. A bean that combines several gauges becomes one bean for each gauge."""
-    if found.kind is not Kind.GAUGES:
-        yield found
+    if whole.kind is not Kind.GAUGES:
+        yield whole
         return
-    type_, *labels = found.properties.items()
-    for name, value in found.attributes.items():
-        yield Bean(found.domain, dict([type_, ("name", name), *labels]), {"Value": value}, Kind.GAUGE)
+    type_, *labels = whole.properties.items()
+    for name, value in whole.attributes.items():
+        yield Bean(whole.domain, dict([type_, ("name", name), *labels]), {"Value": value}, Kind.GAUGE)
 
 
 def meter(domain: str, type_: str, name: str, attributes: Attributes, **labels: str) -> Bean:

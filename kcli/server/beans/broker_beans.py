@@ -60,12 +60,12 @@ def broker_beans(sources: BeanSources) -> Beans:
     work then too.
     """
     objects = attributes = 0
-    for each in _every(sources):
-        yield each
-        if each is not None:
-            is_sensor = each.kind is Kind.SENSORS
-            attributes += len(each.attributes) if is_sensor else 0
-            objects += len(each.attributes) if each.kind is Kind.GAUGES else not is_sensor
+    for next_bean in _every(sources):
+        yield next_bean
+        if next_bean is not None:
+            is_sensor = next_bean.kind is Kind.SENSORS
+            attributes += len(next_bean.attributes) if is_sensor else 0
+            objects += len(next_bean.attributes) if next_bean.kind is Kind.GAUGES else not is_sensor
     owner = "KafkaServer" if sources.broker is not None else "ControllerServer"
     yield gauge(SERVER, owner, "yammer-metrics-count", objects + 1)
     yield bean(SERVER, "kafka-metrics-count", {"count": attributes + 1})

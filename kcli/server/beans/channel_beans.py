@@ -56,6 +56,6 @@ def _forwarding(sources: BeanSources) -> Attributes:
     remote = sources.channels[FORWARDING].remote
     attributes: Attributes = {"QueueLength": remote.queue_length}
     for name, observed in (("QueueTimeMs", remote.queued_ms), ("RemoteTimeMs", remote.remote_ms)):
-        found = sources.metrics.watches.values(observed, sources.now).histogram.quantiles()
-        attributes |= {f"{name}.p99": found[_P99], f"{name}.p999": found[_P999]}
+        quantiles = sources.metrics.watches.values(observed, sources.now).histogram.quantiles()
+        attributes |= {f"{name}.p99": quantiles[_P99], f"{name}.p999": quantiles[_P999]}
     return attributes

@@ -33,13 +33,15 @@ def _manager(sources: BeanSources, cleaning: LogCleaning) -> Beans:
 
 
 def _passes(sources: BeanSources, cleaning: LogCleaning) -> Beans:
-    last, found = cleaning.last_result, cleaning.dirtiest
-    kept = 100 * last.bytes_after // last.bytes_before if last is not None and last.bytes_before else 0
+    last, dirtiest = cleaning.last_result, cleaning.dirtiest
+    recopy_percent = (
+        100 * last.bytes_after // last.bytes_before if last is not None and last.bytes_before else 0
+    )
     for name, value in (
-        ("cleaner-recopy-percent", kept),
+        ("cleaner-recopy-percent", recopy_percent),
         ("max-buffer-utilization-percent", 0 if last is None else int(100 * last.buffer_use)),
         ("max-clean-time-secs", int(cleaning.last_pass_seconds)),
-        ("max-compaction-delay-secs", found.overdue_ms // 1000),
+        ("max-compaction-delay-secs", dirtiest.overdue_ms // 1000),
         ("DeadThreadCount", int(cleaning.is_dead)),
     ):
         yield gauge(LOG, "LogCleaner", name, value)

@@ -54,9 +54,9 @@ def _times(broker: BrokerSources) -> Attributes:
         ("event-purgatory-time-ms", times.purgatory_ms),
         ("batch-flush-time-ms", times.flush_ms),
     ):
-        found = watches.values(observed, now)
-        quantiles = dict(zip(QUANTILES, found.histogram.quantiles(), strict=True))
-        attributes[f"{name}-max"] = found.largest
+        watched = watches.values(observed, now)
+        quantiles = dict(zip(QUANTILES, watched.histogram.quantiles(), strict=True))
+        attributes[f"{name}-max"] = watched.largest
         attributes |= {f"{name}-{suffix}": quantiles[at] for suffix, at in _PERCENTILES.items()}
     return attributes
 

@@ -75,17 +75,17 @@ def _topic_beans(group: GroupLag) -> Iterator[Bean]:
 
 
 def _partition_bean(group: GroupLag, partition: TopicPartition) -> Bean:
-    found = group.partitions[partition]
+    partition_lag = group.partitions[partition]
     attributes: dict[str, str | int | float | None] = {
-        "CatchUpSeconds": found.catch_up_seconds,
-        "CommitAgeSeconds": found.commit_age_seconds,
-        "CommittedOffset": found.committed,
-        "EndOffset": found.end,
+        "CatchUpSeconds": partition_lag.catch_up_seconds,
+        "CommitAgeSeconds": partition_lag.commit_age_seconds,
+        "CommittedOffset": partition_lag.committed,
+        "EndOffset": partition_lag.end,
         "Explanation": one_line(group.sentence(partition)),
-        "Lag": found.lag,
-        "LagSeconds": _seconds(found.lag_seconds, is_at_least=found.is_at_least),
-        "Status": None if found.end is None else found.status.value,
-        "StatusName": None if found.end is None else found.status.name,
+        "Lag": partition_lag.lag,
+        "LagSeconds": _seconds(partition_lag.lag_seconds, is_at_least=partition_lag.is_at_least),
+        "Status": None if partition_lag.end is None else partition_lag.status.value,
+        "StatusName": None if partition_lag.end is None else partition_lag.status.name,
     }
     return bean(
         LAG,

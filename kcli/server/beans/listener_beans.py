@@ -119,13 +119,13 @@ def _accept_rate(sources: BeanSources, listener: Acceptor) -> float:
 def _software(name: str, listener: Acceptor) -> Beans:
     """Yields the number of connections for each software name and version of clients (KIP-511). If there are more than
     SOFTWARE_MAX versions, the versions with the fewest connections are counted together as OTHER_SOFTWARE."""
-    found: Counter[tuple[str, str]] = Counter()
+    by_software: Counter[tuple[str, str]] = Counter()
     for number, connection in enumerate(list(listener.served)):
-        found[connection.facts.software] += 1
+        by_software[connection.facts.software] += 1
         if number % STEPS_PER_PAUSE == 0:
             yield None
-    counts = found.most_common(SOFTWARE_MAX)
-    others = found.total() - sum(count for _, count in counts)
+    counts = by_software.most_common(SOFTWARE_MAX)
+    others = by_software.total() - sum(count for _, count in counts)
     if others:
         counts.append(((OTHER_SOFTWARE, ""), others))
     for (software, version), count in counts:

@@ -85,8 +85,8 @@ def _appends(appends: CountedLater) -> Bean:
     return bean(OWN, "disk", appends.buckets.attributes(), "append-seconds", kind=Kind.BUCKETS)
 
 
-def _certificates(found: Iterable[tuple[str, str, float]]) -> Beans:
-    for listener, subject, end_s in found:
+def _certificates(certificates: Iterable[tuple[str, str, float]]) -> Beans:
+    for listener, subject, end_s in certificates:
         figures = {"expiry-timestamp-seconds": end_s}
         yield bean(OWN, "certificate", {**figures}, listener=listener, subject=subject)
 
@@ -110,8 +110,8 @@ def _requests(metrics: Metrics) -> Beans:
 
 
 def _exemplars(traced: Exemplars, api: str, buckets: Buckets) -> dict[str, Exemplar]:
-    found = {limit: traced.of(api, above, to) for limit, above, to in buckets.ranges()}
-    return {limit: exemplar for limit, exemplar in found.items() if exemplar is not None}
+    by_limit = {limit: traced.of(api, above, to) for limit, above, to in buckets.ranges()}
+    return {limit: exemplar for limit, exemplar in by_limit.items() if exemplar is not None}
 
 
 # Sizes on this broker.
@@ -145,7 +145,7 @@ def _volumes(node: BeanSources) -> Beans:
 
 
 def _cluster(image: MetadataImage, controller: int) -> Beans:
-    alive = [each for each in image.brokers.values() if not each.fenced]
+    alive = [broker for broker in image.brokers.values() if not broker.fenced]
     yield bean(
         OWN,
         "cluster",
@@ -157,14 +157,14 @@ def _cluster(image: MetadataImage, controller: int) -> Beans:
             "version": KAFKA_VERSION,
         },
     )
-    for each in alive:
-        yield _broker(each, controller)
+    for broker in alive:
+        yield _broker(broker, controller)
     for topic in image.topics:
         yield _topic(topic)
 
 
 def _topic(topic: TopicImage) -> Bean:
-    replicas = max((len(each.replicas) for each in topic.partitions.values()), default=0)
+    replicas = max((len(partition.replicas) for partition in topic.partitions.values()), default=0)
     return bean(
         OWN,
         "topic",

@@ -68,7 +68,7 @@ def _of_buckets(sources: BeanSources, limits: Limits[TokenBucket]) -> Beans:
 
 
 def _newest(limits: Limits[M], now: float) -> list[tuple[Client, Metered[M]]]:
-    return heapq.nlargest(CLIENTS_MAX, limits.used(now), key=lambda each: each[1].used_at)
+    return heapq.nlargest(CLIENTS_MAX, limits.used(now), key=lambda entry: entry[1].used_at)
 
 
 def _of_client(

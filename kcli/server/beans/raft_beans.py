@@ -36,7 +36,7 @@ def _standing(sources: BeanSources) -> Attributes:
         "high-watermark": quorum.high_watermark,
         "log-end-epoch": quorum.log_epoch,
         "log-end-offset": quorum.log_end_offset,
-        "number-of-observers": sum(not each.is_voter for each in quorum.replicas(sources.clock)),
+        "number-of-observers": sum(not replica.is_voter for replica in quorum.replicas(sources.clock)),
         "number-of-voters": len(quorum.voters.voters),
         "uncommitted-voter-change": int(quorum.kraft_version > 0 and uncommitted),
     }

@@ -13,7 +13,9 @@ def request_beans(sources: BeanSources) -> Beans:
     requests = sources.metrics.requests
     requests.fold()
     now = sources.now
-    for times in sorted((*requests.apis.values(), *requests.kinds.values()), key=lambda each: each.name):
+    for times in sorted(
+        (*requests.apis.values(), *requests.kinds.values()), key=lambda api_times: api_times.name
+    ):
         yield from _of_api(times, now)
     yield from _channel(sources)
 

@@ -74,5 +74,5 @@ def _of_topic(sources: BeanSources, topic: str) -> Beans:
             yield meter(SERVER, "BrokerTopicMetrics", row.name, attributes, topic=topic)
 
 
-def _attributes(found: Meter | None, event_type: str, now: float) -> Attributes:
-    return (found or Meter(now)).attributes(event_type, now)
+def _attributes(topic_meter: Meter | None, event_type: str, now: float) -> Attributes:
+    return (topic_meter or Meter(now)).attributes(event_type, now)

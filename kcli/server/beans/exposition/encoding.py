@@ -43,8 +43,8 @@ def accepted_format(accept: str) -> Format:
     """The format for the header Accept of a request: OpenMetrics if the client prefers it or has no preference between
     both formats, otherwise the text format."""
     weights = dict(map(_media_range, accept.split(",")))
-    wanted = weights.get(_OPEN_TYPE, 0.0)
-    return OPEN_METRICS if wanted > 0 and wanted >= weights.get("text/plain", 0.0) else TEXT
+    open_weight = weights.get(_OPEN_TYPE, 0.0)
+    return OPEN_METRICS if open_weight > 0 and open_weight >= weights.get("text/plain", 0.0) else TEXT
 
 
 def accepts_gzip(accept: str) -> bool:
@@ -65,7 +65,7 @@ def gzipped(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 def _media_range(text: str) -> tuple[str, float]:
     media, *parameters = [trim(part) for part in text.split(";")]
-    weights = [each.partition("=")[2] for each in parameters if each.startswith("q=")]
+    weights = [parameter.partition("=")[2] for parameter in parameters if parameter.startswith("q=")]
     try:
         return media.lower(), parse_double(weights[0]) if weights else 1.0
     except ValueError:

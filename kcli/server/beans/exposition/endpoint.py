@@ -143,17 +143,18 @@ class MetricsEndpoint:
     async def _jmx(self, request: Request) -> StreamResponse:
         patterns = _patterns(request)
         async with self._places.place(request.remote or ""):
-            found: list[str] = []
+            texts: list[str] = []
             async for beans in self._turns(singly=True):
-                found += [
+                texts += [
                     json_bean(bean)
                     for bean in beans
-                    if not patterns or any(each.matches(bean.domain, bean.properties) for each in patterns)
+                    if not patterns
+                    or any(pattern.matches(bean.domain, bean.properties) for pattern in patterns)
                 ]
-            return await _answer(request, json_parts(found), JSON)
+            return await _answer(request, json_parts(texts), JSON)
 
     async def _requests(self, _: Request) -> Response:
-        slowest = [asdict(each) for each in self._sources.metrics.requests.slowest]
+        slowest = [asdict(request) for request in self._sources.metrics.requests.slowest]
         return respond(json.dumps({"requests": slowest}).encode(), JSON)
 
     async def _turns(self, *, singly: bool = False) -> AsyncIterator[list[Bean]]:

@@ -105,7 +105,9 @@ class Families:
         rule = _rule(self._profile.rules[Kind.GAUGE], type_, name)
         base = metric_name(bean.domain, type_, name)
         names = [metric.name.format(base=base, stem=_stem(base)) for metric in (rule.metrics if rule else ())]
-        made = tuple((each, self._family(each, MetricType.GAUGE).lines.append) for each in names)
+        made = tuple(
+            (family_name, self._family(family_name, MetricType.GAUGE).lines.append) for family_name in names
+        )
         self._gauges[type_, name] = made
         return made
 
@@ -134,10 +136,10 @@ class Families:
         return quantile_writer(family, self._profile.quantiles)
 
     def _family(self, name: str, type_: MetricType) -> Family:
-        found = self._families.get(name)
-        if found is None:
-            found = self._families[name] = Family(name, type_)
-        return found
+        family = self._families.get(name)
+        if family is None:
+            family = self._families[name] = Family(name, type_)
+        return family
 
     # Sensors.
 
@@ -195,9 +197,9 @@ class Families:
 
     def _sensors_of(self, group: str, base: str, attribute: str, kind: Kind) -> tuple[Sensor, ...]:
         profile = self._profile
-        found = profile.attributes.get((group, attribute))
-        if found is not None:
-            return found
+        sensors = profile.attributes.get((group, attribute))
+        if sensors is not None:
+            return sensors
         stem = attribute.removesuffix("-total")
         counts = kind is Kind.COUNTERS or (stem != attribute and profile.keeps_total)
         name = metric_name(stem, "total" if counts else "")
@@ -211,13 +213,13 @@ class Families:
         if not properties:
             return ""
         key = (id(names), properties)
-        found = self._labels.get(key)
-        if found is None:
+        labels = self._labels.get(key)
+        if labels is None:
             if len(self._labels) >= LABELS_KEPT_MAX:
                 self._labels.clear()
-            found = label_text(properties, names, lower_case=self._profile.lower_case_labels)
-            self._labels[key] = found
-        return found
+            labels = label_text(properties, names, lower_case=self._profile.lower_case_labels)
+            self._labels[key] = labels
+        return labels
 
 
 def _rule(rules: Iterable[Rule], type_: str, name: str) -> Rule | None:

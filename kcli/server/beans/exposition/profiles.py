@@ -192,4 +192,4 @@ _REPORTER = Profile(
 )
 
 DEFAULT = _DEFAULT
-PROFILES: Mapping[str, Profile] = {each.name: each for each in (_DEFAULT, _CONFLUENT, _REPORTER)}
+PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in (_DEFAULT, _CONFLUENT, _REPORTER)}

@@ -109,7 +109,7 @@ def label_text(
 
 
 def braced(*labels: str) -> str:
-    text = ",".join([each for each in labels if each])
+    text = ",".join([label for label in labels if label])
     return f"{{{text}}}" if text else ""
 
 
