@@ -65,12 +65,12 @@ class Buckets:
 
     def attributes(self) -> Attributes:
         """The attributes of a bean of the kind BUCKETS."""
-        found: Attributes = {}
+        attributes: Attributes = {}
         below = 0
         for limit, count in zip((*self._limits, math.inf), self._counts, strict=True):
             below += count
-            found[_text(limit)] = below
-        return found | {"Count": self.count, "Sum": self.total}
+            attributes[_text(limit)] = below
+        return attributes | {"Count": self.count, "Sum": self.total}
 
 
 class CountedLater:

@@ -32,10 +32,12 @@ class Exemplars:
 
     def of(self, api: str, above_seconds: float, to_seconds: float) -> Exemplar | None:
         """The newest traced request with a duration in `(above_seconds, to_seconds]`, which is a histogram bucket."""
-        found = [
-            each for each in self._newest.get(api, {}).values() if above_seconds < each.seconds <= to_seconds
+        exemplars = [
+            exemplar
+            for exemplar in self._newest.get(api, {}).values()
+            if above_seconds < exemplar.seconds <= to_seconds
         ]
-        return max(found, key=lambda each: each.time_ms, default=None)
+        return max(exemplars, key=lambda exemplar: exemplar.time_ms, default=None)
 
 
 def _step(seconds: float) -> int:

@@ -21,7 +21,7 @@ TICK_SECONDS = 5.0
 _MINUTES = (1, 5, 15)
 # The share of an average that one tick keeps. Several ticks with the same rate keep this share to their power, so the
 # rates of a meter without events can be updated as late as they are read.
-_KEPT = tuple(math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
+_OLD_SHARES = tuple(math.exp(-TICK_SECONDS / 60 / minutes) for minutes in _MINUTES)
 
 # The decay of Yammer: the weight of an observation falls by 1.5 % a second.
 DECAY_PER_SECOND = 0.015
@@ -60,10 +60,11 @@ class Meter:
         rate = (self.count - self._ticked) / TICK_SECONDS / ticks
         self._ticked = self.count
         if self._rates is None:
-            self._rates = [rate] * len(_KEPT)
+            self._rates = [rate] * len(_OLD_SHARES)
         else:
             self._rates = [
-                rate + kept**ticks * (each - rate) for each, kept in zip(self._rates, _KEPT, strict=True)
+                rate + share**ticks * (old_rate - rate)
+                for old_rate, share in zip(self._rates, _OLD_SHARES, strict=True)
             ]
 
     @property
@@ -175,11 +176,11 @@ class Histogram:
             return [0.0] * len(QUANTILES)
         buckets = sorted(self._weights)
         summed = list(accumulate(self._weights[bucket] for bucket in buckets))
-        found = []
+        values = []
         for quantile in QUANTILES:
             at = min(bisect_left(summed, quantile * summed[-1]), len(buckets) - 1)
-            found.append(min(max(_middle(buckets[at]), self._min), self._max))
-        return found
+            values.append(min(max(_middle(buckets[at]), self._min), self._max))
+        return values
 
     def attributes(self) -> Attributes:
         """The attributes of a Yammer histogram bean."""

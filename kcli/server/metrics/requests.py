@@ -186,7 +186,7 @@ class ApiTimes:
 
     def tick(self, now: float, began: float) -> None:
         """Updates the meters of errors. The meter of `NONE` counts the results without an error."""
-        count = self.results + sum(each.count for each in self.versions.values())
+        count = self.results + sum(times.count for times in self.versions.values())
         succeeded = max(count - sum(self.errors.values()), 0)
         for code, counted in (*self.errors.items(), (ErrorCode.NONE, succeeded)):
             meter = self.error_meters.get(code)
@@ -205,8 +205,8 @@ def _add(
     ordered = sorted(seconds)
     if not ordered:
         return
-    for each in buckets:
-        each.add_sorted(ordered)
+    for bucket_counts in buckets:
+        bucket_counts.add_sorted(ordered)
     in_ms = summary(ordered, _MS_PER_SECOND)
     for histogram in histograms:
         histogram.add(in_ms, now)
@@ -245,10 +245,10 @@ class SlowestRequests:
         self._set_threshold()
 
     def forget_old(self, now: float) -> None:
-        kept = [entry for entry in self._heap if now - entry[2] <= SLOWEST_MAX_AGE_SECONDS]
-        if len(kept) < len(self._heap):
-            heapq.heapify(kept)
-            self._heap = kept
+        entries = [entry for entry in self._heap if now - entry[2] <= SLOWEST_MAX_AGE_SECONDS]
+        if len(entries) < len(self._heap):
+            heapq.heapify(entries)
+            self._heap = entries
             self._set_threshold()
 
     def _set_threshold(self) -> None:
@@ -275,10 +275,10 @@ class RequestMetrics:
         self._began = clock.monotonic()
 
     def of(self, key: int) -> ApiTimes:
-        found = self.apis.get(key)
-        if found is None:
-            found = self.apis[key] = ApiTimes(API[ApiKey(key)].name, self.clock.monotonic())
-        return found
+        api_times = self.apis.get(key)
+        if api_times is None:
+            api_times = self.apis[key] = ApiTimes(API[ApiKey(key)].name, self.clock.monotonic())
+        return api_times
 
     def of_version(self, head: Head) -> VersionTimes:
         """The counts for requests with the API key and version in `head`."""
@@ -288,35 +288,35 @@ class RequestMetrics:
         # An unknown version of ApiVersions is answered in version 0 (KIP-511), and counts as version 0. Without this
         # rule, a client could fill the memory by sending requests with many version numbers.
         version = version if is_known else 0
-        found = self._of_api(self.of(key), version)
+        version_times = self._of_api(self.of(key), version)
         if key == ApiKey.FETCH:
-            found = self.of_kind(found, FETCH_CONSUMER)
+            version_times = self.of_kind(version_times, FETCH_CONSUMER)
         elif key == ApiKey.LIST_CONFIG_RESOURCES and version == 0:
-            found = self.of_kind(found, CLIENT_METRICS_RESOURCES)
+            version_times = self.of_kind(version_times, CLIENT_METRICS_RESOURCES)
         if is_known:
-            self.by_head[head] = found
-        return found
+            self.by_head[head] = version_times
+        return version_times
 
     def of_kind(self, times: VersionTimes, kind: str) -> VersionTimes:
         """Returns the counts of one kind of requests. `times` has the counts of the same API and version."""
         whole = times.whole or times
-        found = whole.kinds.get(kind)
-        if found is None:
+        version_times = whole.kinds.get(kind)
+        if version_times is None:
             api = self.kinds.get(kind)
             if api is None:
                 api = self.kinds[kind] = ApiTimes(kind, self.clock.monotonic())
-            found = whole.kinds[kind] = self._of_api(
+            version_times = whole.kinds[kind] = self._of_api(
                 api, whole.version, None if kind == VERIFICATION else whole
             )
-        return found
+        return version_times
 
     def _of_api(self, api: ApiTimes, version: int, whole: VersionTimes | None = None) -> VersionTimes:
-        found = api.versions.get(version)
-        if found is None:
-            found = api.versions[version] = VersionTimes(
+        version_times = api.versions.get(version)
+        if version_times is None:
+            version_times = api.versions[version] = VersionTimes(
                 api, version, self.clock.monotonic(), self._began, whole
             )
-        return found
+        return version_times
 
     def failed(self, key: ApiKey, code: ErrorCode) -> None:
         """Counts a request, or a partition of a request, that was answered with an error."""

@@ -82,20 +82,20 @@ class TopicMeters:
     def of(self, topic: str, now: float) -> Meters:
         """The present meters of one topic."""
         self._look(topic, now)
-        found = self._followed.get(topic)
-        return {} if found is None else found.meters(now)
+        followed = self._followed.get(topic)
+        return {} if followed is None else followed.meters(now)
 
     def _look(self, topic: str, now: float) -> None:
         traffic = self._traffic.topics.get(topic)
         if traffic is None:
             return  # deleted meanwhile
-        found = self._followed.get(topic)
-        if found is None:
-            found = self._followed[topic] = Followed(self._began)
+        followed = self._followed.get(topic)
+        if followed is None:
+            followed = self._followed[topic] = Followed(self._began)
         counts = counts_of(traffic)
-        if counts != found.counts:
-            self._sum = _plus(self._sum, _minus(counts, found.counts))
-        found.look(counts, now)
+        if counts != followed.counts:
+            self._sum = _plus(self._sum, _minus(counts, followed.counts))
+        followed.look(counts, now)
 
     def _forget(self, topic: str) -> None:
         gone = self._followed.pop(topic, None)

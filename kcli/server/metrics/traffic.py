@@ -93,10 +93,10 @@ class TrafficTable:
 
     def of(self, topic: str) -> Traffic:
         """Returns the counts of an existing topic."""
-        found = self.topics.get(topic)
-        if found is None:
-            found = self.topics[topic] = Traffic()
-        return found
+        traffic = self.topics.get(topic)
+        if traffic is None:
+            traffic = self.topics[topic] = Traffic()
+        return traffic
 
     def forget(self, topic: str) -> None:
         """Removes a deleted topic. Its counts stay in the total."""

@@ -56,16 +56,16 @@ class WatchedCounts:
         return self._rate(name).growth(getattr(counts, name))
 
     def _meter(self, name: str) -> Meter:
-        found = self._meters.get(name)
-        if found is None:
-            found = self._meters[name] = Meter(self._began)
-        return found
+        meter = self._meters.get(name)
+        if meter is None:
+            meter = self._meters[name] = Meter(self._began)
+        return meter
 
     def _rate(self, name: str) -> WindowedRate:
-        found = self._rates.get(name)
-        if found is None:
-            found = self._rates[name] = WindowedRate(self._window.samples, self._window.seconds, self._began)
-        return found
+        rate = self._rates.get(name)
+        if rate is None:
+            rate = self._rates[name] = WindowedRate(self._window.samples, self._window.seconds, self._began)
+        return rate
 
 
 class WatchedValues:
@@ -89,8 +89,8 @@ class WatchedValues:
                 self.histogram.fold(values, now)
                 self._add(len(values), sum(values), max(values), now)
         self.meter.tick(now)
-        kept = self._window.samples * self._window.seconds
-        while self._recent and self._recent[0][0] <= now - kept:
+        span_seconds = self._window.samples * self._window.seconds
+        while self._recent and self._recent[0][0] <= now - span_seconds:
             self._recent.popleft()
 
     def _add(self, count: int, total: float, most: float, now: float) -> None:
@@ -104,13 +104,13 @@ class WatchedValues:
     @property
     def average(self) -> float:
         """The average in the last windows. NaN without a value, as in Kafka."""
-        count = sum(each[1] for each in self._recent)
-        return sum(each[2] for each in self._recent) / count if count else float("nan")
+        count = sum(window[1] for window in self._recent)
+        return sum(window[2] for window in self._recent) / count if count else float("nan")
 
     @property
     def largest(self) -> float:
         """The largest value in the last windows. NaN without a value, as in Kafka."""
-        return max((each[3] for each in self._recent), default=float("nan"))
+        return max((window[3] for window in self._recent), default=float("nan"))
 
 
 class Watches:
@@ -130,15 +130,15 @@ class Watches:
 
     def counts(self, counts: object) -> WatchedCounts:
         """Returns the rates of the counts in the object `counts`. From the first call on, the rates are updated."""
-        found = self._counts.get(counts)
-        if found is None:
-            found = self._counts[counts] = WatchedCounts(self._window, self._began)
-        return found
+        watched = self._counts.get(counts)
+        if watched is None:
+            watched = self._counts[counts] = WatchedCounts(self._window, self._began)
+        return watched
 
     def values(self, observed: Values, now: float) -> WatchedValues:
         """The present statistics of observed values. From the first call on, the statistics are updated."""
-        found = self._values.get(observed)
-        if found is None:
-            found = self._values[observed] = WatchedValues(self._window, self._began)
-        found.fold(observed, now)
-        return found
+        watched = self._values.get(observed)
+        if watched is None:
+            watched = self._values[observed] = WatchedValues(self._window, self._began)
+        watched.fold(observed, now)
+        return watched
