@@ -158,10 +158,10 @@ def configured(path: str, overrides: Mapping[str, str]) -> BrokerConfig:
     the corresponding keys. The port for metrics is open on every interface, as with Kafka's start script.
     """
     properties = load(path)
-    found = [(JAAS_FILE, environment.jaas_file(), environment.KAFKA_OPTS)]
+    settings = [(JAAS_FILE, environment.jaas_file(), environment.KAFKA_OPTS)]
     if not _unmet_demands({**properties, **overrides}):
-        found.append((METRICS_LISTENER, environment.metrics_address(), environment.JMX_PORT))
-    for key, value, variable in found:
+        settings.append((METRICS_LISTENER, environment.metrics_address(), environment.JMX_PORT))
+    for key, value, variable in settings:
         if value is not None and key not in properties:
             properties.update_from({key: value}, where=f"environment variable {variable}")
     return node_config(properties, overrides)
@@ -172,8 +172,8 @@ def _closed_metrics(config: BrokerConfig) -> list[str]:
     address, needed = environment.metrics_address(), _unmet_demands(config.texts)
     if address is None or METRICS_LISTENER in config.texts or not needed:
         return []
-    wanted = " and ".join((f"{METRICS_LISTENER}={address}", *needed))
-    return [f"The port for metrics is not opened, because its options demand a login or TLS. Set {wanted}."]
+    options = " and ".join((f"{METRICS_LISTENER}={address}", *needed))
+    return [f"The port for metrics is not opened, because its options demand a login or TLS. Set {options}."]
 
 
 def _unmet_demands(texts: Mapping[str, str]) -> list[str]:

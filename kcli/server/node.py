@@ -374,7 +374,7 @@ class Node:
         self.parts.directory_failed(directory)
         if directory.path == self.config.metadata_log_dir:
             self._halt(f"the metadata log directory {directory.path} has failed: {error}")
-        elif all(each.error is not None for each in self.logs.directories):
+        elif all(log_directory.error is not None for log_directory in self.logs.directories):
             self._halt(f"all log directories have failed: {', '.join(self.config.log_dirs)}")
 
     def _halt(self, reason: object) -> None:

@@ -193,30 +193,32 @@ class DirectorySurvey:
 
     @property
     def cluster_id(self) -> str | None:
-        return next((found.cluster_id for found in self.formatted.values() if found.cluster_id), None)
+        return next(
+            (properties.cluster_id for properties in self.formatted.values() if properties.cluster_id), None
+        )
 
     def check_identity(self, *, cluster_id: str | None, node_id: int) -> None:
         """Raises StorageError if a directory belongs to another cluster or node, or has the id of another directory."""
         expected = cluster_id
         seen: dict[object, str] = {}
         for path in sorted(self.formatted):
-            found, file = self.formatted[path], f"{path}/{META_PROPERTIES_FILE}"
+            properties, file = self.formatted[path], f"{path}/{META_PROPERTIES_FILE}"
             if expected is None:
-                expected = found.cluster_id
-            elif found.cluster_id is not None and found.cluster_id != expected:
+                expected = properties.cluster_id
+            elif properties.cluster_id is not None and properties.cluster_id != expected:
                 raise StorageError(
-                    f"Invalid cluster.id in: {file}. Expected {expected}, but read {found.cluster_id}"
+                    f"Invalid cluster.id in: {file}. Expected {expected}, but read {properties.cluster_id}"
                 )
-            if found.node_id is not None and found.node_id != node_id:
+            if properties.node_id is not None and properties.node_id != node_id:
                 raise StorageError(
-                    f"Stored node id {found.node_id} doesn't match previous node id {node_id} in {file}. "
+                    f"Stored node id {properties.node_id} doesn't match previous node id {node_id} in {file}. "
                     "If you moved your data, make sure your configured node id matches. If you intend to create "
                     "a new node, you should remove all data in your data directories."
                 )
-            if found.directory_id is not None and seen.setdefault(found.directory_id, path) != path:
+            if properties.directory_id is not None and seen.setdefault(properties.directory_id, path) != path:
                 raise StorageError(
-                    f"Duplicate directory ID {uuid_to_text(found.directory_id)} found. "
-                    f"It was the ID of {seen[found.directory_id]}, but also of {path}"
+                    f"Duplicate directory ID {uuid_to_text(properties.directory_id)} found. "
+                    f"It was the ID of {seen[properties.directory_id]}, but also of {path}"
                 )
 
 
@@ -226,14 +228,14 @@ def survey_directories(paths: Sequence[str], disk: Disk) -> DirectorySurvey:
     unreadable: dict[str, Exception] = {}
     for path in sorted(paths):
         try:
-            found = read_meta_properties(disk, path)
+            properties = read_meta_properties(disk, path)
         except (OSError, StorageError) as error:
             unreadable[path] = error
             continue
-        if found is None:
+        if properties is None:
             empty.append(path)
         else:
-            formatted[path] = found
+            formatted[path] = properties
     return DirectorySurvey(formatted, empty, unreadable)
 
 

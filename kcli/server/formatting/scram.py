@@ -41,12 +41,12 @@ def parse_scram_argument(argument: str) -> UserScramCredentialRecord:
 
 
 def _components(texts: Iterable[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    components: dict[str, str] = {}
     for text in texts:
         # A text after the password may be a part of the password, so it must not be shown.
-        key, value = _component(text, HIDDEN if "password" in found else text)
-        found[key] = value
-    return found
+        key, value = _component(text, HIDDEN if "password" in components else text)
+        components[key] = value
+    return components
 
 
 def _component(text: str, shown: str) -> tuple[str, str]:
@@ -70,7 +70,7 @@ def _credential(mechanism: Mechanism, parts: dict[str, str]) -> UserScramCredent
         raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if password is None and salt is None:
         raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    given = _decoded("saltedPassword", salted_text) if password is None and salted_text is not None else None
+    salted = _decoded("saltedPassword", salted_text) if password is None and salted_text is not None else None
     if parts:
         raise FormatError(f"Unknown SCRAM configurations: {', '.join(sorted(parts))}")
     if iterations < MIN_ITERATIONS:
@@ -82,10 +82,10 @@ def _credential(mechanism: Mechanism, parts: dict[str, str]) -> UserScramCredent
             f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {mechanism.java_name}"
         )
     salt = new_salt() if salt is None else salt
-    if given is None:
+    if salted is None:
         assert password is not None
-        given = salted_password(mechanism, password.encode(), salt, iterations)
-    keys = server_keys(mechanism, given)
+        salted = salted_password(mechanism, password.encode(), salt, iterations)
+    keys = server_keys(mechanism, salted)
     return UserScramCredentialRecord(
         name=user,
         mechanism=mechanism.number,

@@ -63,9 +63,9 @@ class LineBudget:
         return True
 
     def _budget(self, text: tuple[str, str]) -> _Budget:
-        found = self._budgets.get(text)
-        if found is None:
+        budget = self._budgets.get(text)
+        if budget is None:
             if len(self._budgets) >= TEXTS_MAX:
                 self._budgets.clear()
-            found = self._budgets[text] = _Budget(float(LINES_MAX), self._now())
-        return found
+            budget = self._budgets[text] = _Budget(float(LINES_MAX), self._now())
+        return budget

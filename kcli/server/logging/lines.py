@@ -110,9 +110,9 @@ def stack_trace(error: BaseException) -> str:
 def _place(trace: TracebackType | None) -> str:
     """The innermost place of the traceback that is in this package. Otherwise the innermost place in a library."""
     frames = traceback.extract_tb(trace)
-    ours = [each for each in frames if Path(each.filename).is_relative_to(PACKAGE_DIRECTORY)]
-    for each in reversed(ours or list(frames)):
-        path = Path(each.filename)
+    ours = [frame for frame in frames if Path(frame.filename).is_relative_to(PACKAGE_DIRECTORY)]
+    for frame in reversed(ours or list(frames)):
+        path = Path(frame.filename)
         shown = path.relative_to(PACKAGE_DIRECTORY.parent) if ours else path.name
-        return f"{shown}:{each.lineno} in {each.name}"
+        return f"{shown}:{frame.lineno} in {frame.name}"
     return ""

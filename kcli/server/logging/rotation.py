@@ -37,7 +37,7 @@ class FileLimits:
     """The size at which a file is renamed, and the number of renamed files that are kept for each log."""
 
     max_bytes: int = 20 << 20
-    kept: int = 168
+    files_max: int = 168
 
 
 class RotatedFile(logging.Handler):
@@ -157,7 +157,7 @@ class RotatedFile(logging.Handler):
         stamp = time.strftime("%Y-%m-%d-%H", time.localtime(self._hour))
         base = self.path.with_name(f"{self.path.name}.{stamp}")
         numbers = [
-            int(each.name.rpartition(".")[2]) for each in self._renamed_files() if _is_numbered(each, base)
+            int(path.name.rpartition(".")[2]) for path in self._renamed_files() if _is_numbered(path, base)
         ]
         if not numbers and not base.exists():
             return base
@@ -166,16 +166,16 @@ class RotatedFile(logging.Handler):
     def _renamed_files(self) -> list[Path]:
         """The renamed files of this log, oldest first."""
         pattern = re.compile(re.escape(self.path.name) + r"\.(\d{4}-\d\d-\d\d-\d\d)(?:\.(\d+))?", re.ASCII)
-        found = []
+        entries = []
         for name in os.listdir(self.path.parent):
             match = pattern.fullmatch(name)
             if match:
-                found.append(((match[1], int(match[2] or 0)), self.path.with_name(name)))
-        return [path for _, path in sorted(found)]
+                entries.append(((match[1], int(match[2] or 0)), self.path.with_name(name)))
+        return [path for _, path in sorted(entries)]
 
     def _delete_oldest(self) -> None:
         files = self._renamed_files()
-        for path in files[: max(0, len(files) - self._limits.kept)]:
+        for path in files[: max(0, len(files) - self._limits.files_max)]:
             path.unlink(missing_ok=True)
 
     def _report(self, error: OSError) -> None:

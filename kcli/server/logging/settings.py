@@ -25,7 +25,8 @@ def log_settings(config: BrokerConfig, directory: str | None) -> LogSettings:
         format=config.text(FORMAT_KEY),
         levels=_levels(config.listed(LEVELS_KEY)),
         limits=FileLimits(
-            max_bytes=config.integer("kcli.log.file.max.bytes"), kept=config.integer("kcli.log.files.kept")
+            max_bytes=config.integer("kcli.log.file.max.bytes"),
+            files_max=config.integer("kcli.log.files.kept"),
         ),
     )
 

@@ -53,8 +53,8 @@ class KeySource:
         self._executor = executor
         self._fetch = fetch
         self._keys = KeySet()
-        self._wanted = asyncio.Event()
-        self._wanted_at = float("-inf")
+        self._expedited = asyncio.Event()
+        self._expedited_at = float("-inf")
         self._missing: OrderedDict[str, float] = OrderedDict()
 
     def load(self) -> None:
@@ -75,26 +75,26 @@ class KeySource:
         known = self._missing.get(key_id)
         if len(key_id) > KEY_ID_CHARACTERS_MAX or (known is not None and now < known + MISSING_SECONDS):
             return
-        if now < self._wanted_at + EXPEDITED_INTERVAL_SECONDS:
+        if now < self._expedited_at + EXPEDITED_INTERVAL_SECONDS:
             return
-        self._missing[key_id] = self._wanted_at = now
+        self._missing[key_id] = self._expedited_at = now
         self._missing.move_to_end(key_id)
         if len(self._missing) > MISSING_IDS_MAX:
             self._missing.popitem(last=False)
-        self._wanted.set()
+        self._expedited.set()
 
     async def run(self) -> None:
         """Fetches the key set until the task is cancelled."""
         settings = self._settings
         backoff = settings.backoff_seconds
         while True:
-            self._wanted.clear()
+            self._expedited.clear()
             if await self._refresh():
                 wait, backoff = settings.refresh_seconds, settings.backoff_seconds
             else:
                 wait, backoff = backoff, min(2 * backoff, settings.backoff_max_seconds)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), wait)
+                await asyncio.wait_for(self._expedited.wait(), wait)
 
     async def _refresh(self) -> bool:
         loop = asyncio.get_running_loop()

@@ -45,7 +45,7 @@ class LinkSecurity:
     def __init__(self, current: Callable[[], BrokerConfig]) -> None:
         self._current = current
         self._made: dict[str, tuple[BrokerConfig, ClientSecurity | None]] = {}
-        self._kept: dict[str, KeptContext] = {}
+        self._contexts: dict[str, KeptContext] = {}
 
     def to_brokers(self) -> ClientSecurity | None:
         """The settings of a connection to a broker. Raises ConfigError."""
@@ -101,10 +101,10 @@ class LinkSecurity:
         from kcli.security.tls.contexts import KeptContext
 
         whose = f"The connections to other nodes over the listener {config.listener}"
-        kept = self._kept.setdefault(config.listener, KeptContext(whose))
-        kept.allow_dn = config.value("ssl.allow.dn.changes") is True
-        kept.allow_san = config.value("ssl.allow.san.changes") is True
-        return replace(security, tls=replace(security.tls, kept=kept))
+        context = self._contexts.setdefault(config.listener, KeptContext(whose))
+        context.allow_dn = config.value("ssl.allow.dn.changes") is True
+        context.allow_san = config.value("ssl.allow.san.changes") is True
+        return replace(security, tls=replace(security.tls, kept=context))
 
 
 def link_properties(config: BrokerConfig, listener: str, mechanism_key: str) -> dict[str, str]:

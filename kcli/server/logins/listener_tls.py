@@ -63,7 +63,7 @@ class ListenerTls:
         """Loads the stores. Raises ConfigError if the configuration has a mistake."""
         for line in _warnings(config):
             _log.warning("%s", line)
-        self._config = self._wanted = config
+        self._config = self._latest = config
         # The stamps are older than the content, so a change in between is found by the next look.
         self._stamps = file_stamps(store_settings(config.text).files)
         self._stores = server_stores(config)
@@ -90,14 +90,14 @@ class ListenerTls:
     def change(self, after: BrokerConfig) -> None:
         """Applies the configuration. If its stores are invalid, logs an error and keeps the present TLS context."""
         config = ListenerConfig(after, self._config.listener)
-        if _differs(config, self._wanted):
+        if _differs(config, self._latest):
             self._replace(config)
 
     def prepare(self) -> None:
         """Loads the key store if one of its files has changed, and keeps the result for `look` (see stores.py). Runs in
         a thread.
         """
-        settings = store_settings(self._wanted.text)
+        settings = store_settings(self._latest.text)
         if file_stamps(settings.files) != self._stamps:
             with suppress(ConfigError):  # `look` reports the error
                 load_key_store(settings)
@@ -106,15 +106,15 @@ class ListenerTls:
         """Loads the key store of the configuration if its keys have changed. Runs in a thread, before `check`."""
         config = ListenerConfig(after, self._config.listener)
         with suppress(ConfigError):  # `check` reports the error
-            if _differs(config, self._wanted):
+            if _differs(config, self._latest):
                 load_key_store(store_settings(config.text))
 
     def look(self) -> None:
         """Loads the stores again if one of their files has changed. If the last change of the configuration has failed,
         this method checks the files of the new configuration.
         """
-        if file_stamps(store_settings(self._wanted.text).files) != self._stamps:
-            self._replace(self._wanted)
+        if file_stamps(store_settings(self._latest.text).files) != self._stamps:
+            self._replace(self._latest)
 
     def certificates(self) -> Iterator[tuple[str, float]]:
         """Yields the subject and the expiry time (in seconds since 1970) of each certificate."""
@@ -124,7 +124,7 @@ class ListenerTls:
     def _replace(self, config: ListenerConfig) -> None:
         # The stamps are older than the content, so a change in between is found by the next look. After an error, the
         # same files are not tried again.
-        self._wanted, self._stamps = config, file_stamps(store_settings(config.text).files)
+        self._latest, self._stamps = config, file_stamps(store_settings(config.text).files)
         try:
             stores, context = self._made(config)
         except ConfigError as error:
@@ -189,27 +189,27 @@ def _warnings(config: ListenerConfig) -> list[str]:
                 f"{name} names a class or provider of Java, which cannot run here. Remove {name} to start without",
                 key=config.key_of(name),
             )
-    found = []
+    sentences = []
     if ignores_client_auth(config):
-        found.append(
+        sentences.append(
             f"ssl.client.auth has no effect on the SASL_SSL listener {config.listener}: set "
             f"listener.name.{config.listener.lower()}.ssl.client.auth"
         )
-    found += [
+    sentences += [
         f"{config.key_of(name)} does nothing: it chooses a part of Java"
         for name in _WITHOUT_EFFECT
         if config.key_of(name) is not None
     ]
     location = config.text("ssl.keystore.location")
     if location and is_readable_by_all(location):
-        found.append(
+        sentences.append(
             f"{location} has the private key of the listener {config.listener}, and every user of this machine may "
             f"read it: chmod 600 {location}"
         )
     protocol, enabled = config.text("ssl.protocol"), config.listed("ssl.enabled.protocols")
     if config.key_of("ssl.protocol") is not None and protocol not in ("TLS", max(enabled, default="")):
-        found.append(
+        sentences.append(
             f"{config.key_of('ssl.protocol')}={protocol} does not limit the versions of TLS: ssl.enabled.protocols "
             f"does, which is {','.join(enabled)}"
         )
-    return found
+    return sentences

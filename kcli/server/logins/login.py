@@ -193,14 +193,14 @@ class Login:
         return LoginStep(answer)
 
     async def _handshake(self, request: _Request) -> LoginStep:
-        wanted = cast(SaslHandshakeRequest, request.decode()).mechanism
+        mechanism_name = cast(SaslHandshakeRequest, request.decode()).mechanism
         enabled = tuple(self._settings.mechanisms)
-        mechanism = self._settings.mechanisms.get(wanted)
+        mechanism = self._settings.mechanisms.get(mechanism_name)
         if mechanism is None:
-            error = UnsupportedSaslMechanismException(f"Unsupported SASL mechanism {wanted[:100]!r}")
+            error = UnsupportedSaslMechanismException(f"Unsupported SASL mechanism {mechanism_name[:100]!r}")
             response = SaslHandshakeResponse(error_code=error.code, mechanisms=enabled)
             return await self._failed(error, request.encode(response))
-        self._mechanism = wanted
+        self._mechanism = mechanism_name
         self._state = self._exchanging = _State.AUTHENTICATE if request.version >= 1 else _State.RAW
         self._exchange = mechanism.begin()
         return LoginStep(request.encode(SaslHandshakeResponse(mechanisms=enabled)))

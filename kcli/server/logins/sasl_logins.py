@@ -126,12 +126,14 @@ class UserDecoys:
         users = self._image().scram
         if users is not self._users:  # the image has a new map after each change of a user
             self._users, self._decoys = users, {}
-        found = self._decoys.get(mechanism.number)
-        if found is None:
-            known = {key.user: each for key, each in users.items() if key.mechanism == mechanism.number}
+        decoys = self._decoys.get(mechanism.number)
+        if decoys is None:
+            known = {
+                key.user: credential for key, credential in users.items() if key.mechanism == mechanism.number
+            }
             secret = self._secret or self._secret_of(known)
-            found = self._decoys[mechanism.number] = Decoys(secret, forms_of(known.values()))
-        return found
+            decoys = self._decoys[mechanism.number] = Decoys(secret, forms_of(known.values()))
+        return decoys
 
     def _secret_of(self, known: Mapping[str, ScramCredential]) -> bytes:
         if not known:

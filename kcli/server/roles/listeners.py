@@ -72,7 +72,7 @@ class Listeners:
         `around` returns the function that serves the requests of a dispatch. Raises OSError or ConfigError.
         """
         early = self._config.early_start_listeners
-        self.sockets.hold(each.name for each in self._config.listeners if each.name not in early)
+        self.sockets.hold(listener.name for listener in self._config.listeners if listener.name not in early)
         served = {on_controller: around(dispatch) for on_controller, dispatch in self.dispatches.items()}
         for listener in self._config.listeners:
             on_controller = listener.name in self._config.controller_listener_names

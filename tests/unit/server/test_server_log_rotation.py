@@ -68,7 +68,7 @@ def test_the_file_of_an_earlier_hour_is_renamed_after_a_start(tmp_path: Path) ->
 
 
 def test_a_full_file_is_renamed_and_the_oldest_are_deleted(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, FileLimits(max_bytes=10, kept=2))
+    stage = Stage(tmp_path, FileLimits(max_bytes=10, files_max=2))
     (tmp_path / "b.log").write_text("another log")
     (tmp_path / "a.log.note").write_text("a file of an operator")
     for number in range(12):

@@ -167,7 +167,7 @@ def test_the_settings_of_the_log(tmp_path: Path) -> None:
         str(tmp_path),
     )
     assert (settings.format, settings.directory) == ("json", tmp_path)
-    assert (settings.limits.max_bytes, settings.limits.kept) == (70000, 3)
+    assert (settings.limits.max_bytes, settings.limits.files_max) == (70000, 3)
     server_logging.configure(settings, stream=sys.stderr)
     assert logging.getLogger("kcli.request.logger").level == logging.DEBUG
     assert logging.getLogger("kcli.server.Test").level == logging.ERROR
