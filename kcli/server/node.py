@@ -17,6 +17,7 @@ shutdown, and raises the error. No other module uses the whole node.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine
 from concurrent.futures import Executor
@@ -294,7 +295,9 @@ class Node:
             await self.parts.start()
         except BaseException:
             self._has_failed = True
-            await self.stop(clean=False)
+            # An error of the stop is in the log already, and must not hide the error of the start.
+            with contextlib.suppress(Exception):
+                await self.stop(clean=False)
             raise
         finally:
             self._starting = None

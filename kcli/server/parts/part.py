@@ -106,12 +106,21 @@ class Parts:
                     await waiting
 
     async def stop(self, *, clean: bool) -> None:
-        """Stops the parts in reverse order, also those that have not started."""
+        """Stops the parts in reverse order, also those that have not started. If parts fail, the others are stopped
+        too, and then the first error is raised."""
+        first: Exception | None = None
         for part in reversed(self.rows):
-            if part.stop is not None:
+            if part.stop is None:
+                continue
+            try:
                 waiting = part.stop(clean)
                 if waiting is not None:
                     await waiting
+            except Exception as error:
+                _log.exception("The part %s could not be stopped", part.name)
+                first = first or error
+        if first is not None:
+            raise first
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Tells every part. If a part fails, the later parts still hear of the directory, and the node still halts if

@@ -146,8 +146,11 @@ def test_a_part_that_cannot_start_ends_the_start_and_every_part_is_stopped() -> 
         def refuse() -> None:
             raise StorageError("no")
 
+        def refuse_to_stop(_clean: bool) -> None:
+            raise StorageError("this error of the stop is less important")
+
         assert node.broker is not None
-        node.broker.parts.rows.append(Part(name="broken", start=refuse))
+        node.broker.parts.rows.append(Part(name="broken", start=refuse, stop=refuse_to_stop))
         with pytest.raises(StorageError, match="no"):
             await node.start()
         assert toy.events[-2:] == ["start", "stop"]
@@ -240,6 +243,34 @@ class TestTheListOfParts:
         assert stopped == ["threads"]
         asyncio.run(parts.stop(clean=True))
         assert stopped == ["threads", "threads", "groups"]
+
+    def test_a_part_that_fails_to_stop_does_not_keep_the_others_running(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        stopped: list[str] = []
+
+        def refuse(error: str) -> None:
+            raise StorageError(error)
+
+        async def refuse_later(_clean: bool) -> None:
+            await asyncio.sleep(0)
+            raise StorageError("first")
+
+        parts = Parts(
+            [
+                Part(name="threads", stop=always(lambda: stopped.append("threads"))),
+                Part(name="traces", stop=always(lambda: refuse("second"))),
+                Part(name="logs", stop=always(lambda: stopped.append("logs"))),
+                Part(name="sockets", stop=refuse_later),
+            ]
+        )
+        with pytest.raises(StorageError, match="first"):
+            asyncio.run(parts.stop(clean=True))
+        assert stopped == ["logs", "threads"]
+        assert [record.getMessage() for record in caplog.records] == [
+            "The part sockets could not be stopped",
+            "The part traces could not be stopped",
+        ]
 
     def test_no_part_offers_the_name_of_another_part(self) -> None:
         parts = Parts([Part(name="a", offers={"port": 1}), Part(name="b", offers={"other": 2})])
