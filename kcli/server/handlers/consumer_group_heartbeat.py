@@ -47,7 +47,7 @@ async def handle(context: Context, request: ConsumerGroupHeartbeatRequest) -> Co
     if request.subscribed_topic_regex:
         await compile_in_a_turn(request.subscribed_topic_regex)
     caller = caller_of(context, _visible(context))
-    context.only_waits = True
+    context.wait_only()
     return await groups.shards.runner(request.group_id).call(
         lambda shard, token, now_ms: shard.serve(CONSUMER_HEARTBEAT, Call(request, caller, token), now_ms),
         shows_writes=True,

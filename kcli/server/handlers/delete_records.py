@@ -145,7 +145,7 @@ async def _wait(
         parked.committed()
 
     waits.deletions.begin(len(deletions))
-    context.only_waits = True
+    context.wait_only()
     try:
         for deletion in deletions:
             deletion.leader.when_deleted(deletion.offset, partial(reached, deletion))

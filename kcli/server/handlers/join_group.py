@@ -34,7 +34,7 @@ async def handle(context: Context, request: JoinGroupRequest) -> JoinGroupRespon
     if len(request.protocols) > PROTOCOLS_MAX:
         raise InconsistentGroupProtocolException
     caller = caller_of(context)
-    context.only_waits = True
+    context.wait_only()
     joined: JoinGroupResponse = await context.ports.groups.shards.runner(request.group_id).call(
         lambda shard, token, now_ms: shard.serve(JOIN_GROUP, Call(request, caller, token), now_ms)
     )

@@ -35,7 +35,7 @@ async def handle(context: Context, request: LeaveGroupRequest) -> LeaveGroupResp
     context.rights.require_on(READ_GROUP, request.group_id)
     require_group_id(request.group_id)
     if len(request.members) <= MEMBERS_PER_DECISION:
-        context.only_waits = True
+        context.wait_only()
         return await _leave(context, request)
     return await _leave_in_parts(context, request)
 

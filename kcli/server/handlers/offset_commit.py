@@ -49,7 +49,8 @@ async def handle(context: Context, request: OffsetCommitRequest) -> OffsetCommit
     context.rights.require_on(READ_GROUP, request.group_id)
 
     def commit(known: OffsetCommitRequest) -> Awaitable[OffsetCommitResponse]:
-        context.only_waits = known is request  # the other parts of a large request must still be committed
+        if known is request:  # otherwise, other parts of the request must still be committed
+            context.wait_only()
         return context.ports.groups.shards.runner(known.group_id).call(
             lambda shard, token, now_ms: shard.commit_offsets(known, version, token, now_ms)
         )

@@ -37,7 +37,7 @@ async def handle(context: Context, request: SyncGroupRequest) -> SyncGroupRespon
         raise InconsistentGroupProtocolException
     require_group_id(request.group_id)
     caller = caller_of(context)
-    context.only_waits = True
+    context.wait_only()
     return await context.ports.groups.shards.runner(request.group_id).call(
         lambda shard, token, now_ms: shard.serve(SYNC_GROUP, Call(request, caller, token), now_ms)
     )

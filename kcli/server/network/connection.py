@@ -48,6 +48,7 @@ from kcli.server.network.connection_login import (
     serve_until_expiry,
     start_timer,
 )
+from kcli.server.network.frame_buffers import FrameLimit
 from kcli.server.network.listener_counts import ListenerCounts
 from kcli.server.network.login_counts import LoginCounts
 from kcli.server.network.loop_shared import LoopShared
@@ -454,19 +455,25 @@ class Connection(asyncio.BufferedProtocol):
         served = self._answer(frame)
         assert buffer is not None
         last = self._pending[-1] if self._pending else None
+        limit = self._frames.limit_of(len(frame))
         if isinstance(last, Waiting) and last.reads_frame:
-            self._is_frame_read = True
-            last.on_read.append(partial(self._read_to_the_end, buffer, len(frame)))
+            self._leave_to_handler(last, buffer, limit)
         else:
-            self._read_to_the_end(buffer, len(frame))
+            self._read_to_the_end(buffer, limit)
         self._go_on()
         return served
 
-    def _read_to_the_end(self, buffer: memoryview, size: int) -> None:
+    def _leave_to_handler(self, waiting: Waiting, buffer: memoryview, limit: FrameLimit | None) -> None:
+        """Leaves a buffer to a suspended handler, which still reads a frame in it."""
+        self._is_frame_read = True
+        waiting.on_read.append(partial(self._read_to_the_end, buffer, limit))
+
+    def _read_to_the_end(self, buffer: memoryview, limit: FrameLimit | None) -> None:
         """Gives back the buffer of a frame, because no handler reads it any longer."""
         self._is_frame_read = False
         self._frames.give_back(buffer)
-        self._release_memory(size)
+        if limit is not None:
+            limit.release(self)
 
     def _drop_frame(self) -> None:
         """Drops the unfinished frame. If a frame waits for memory, ends this wait. A frame that a
@@ -476,11 +483,6 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._frames.small.release(self)
         self._frames.large.release(self)
-
-    def _release_memory(self, size: int) -> None:
-        limit = self._frames.limit_of(size)
-        if limit is not None:
-            limit.release(self)
 
     def _must_wait(self, frame: memoryview) -> bool:
         if self._has_unsent or not self._admitted or self._unmute is not None:
@@ -534,13 +536,16 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse_after_defect(error)
             return served
         if isinstance(answer, Waiting):
+            self._pending_is_produce = False
             # Frames of a login never overlap, even if a frame begins with the key of Produce.
-            self._pending_is_produce = (
-                answer.may_overlap and frame[:2] == _PRODUCE_KEY and self.login.phase is None
-            )
+            if frame[:2] == _PRODUCE_KEY and self.login.phase is None:
+                self._pending_is_produce = answer.only_waits
+                answer.on_wait = self._produce_waits
             self._pending.append(answer)
             if answer.reads_frame and frame.obj is self._frames.scratch.obj:
-                answer.on_read.append(partial(self._frames.give_back, self._frames.take_scratch()))
+                scratch, limit = self._frames.take_scratch(), self._frames.small
+                limit.hold(self, len(scratch))
+                self._leave_to_handler(answer, scratch, limit)
             answer.task.add_done_callback(answer.frame_is_read)
             answer.task.add_done_callback(self._send_ready)
         elif answer is not None:
@@ -549,6 +554,11 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 served += self._write(answer)
         return max(served, BYTES_PER_REQUEST_MIN)
+
+    def _produce_waits(self) -> None:
+        """Lets the next Produce request be served, because the last pending one only waits for its commit now."""
+        self._pending_is_produce = True
+        self._go_on()
 
     def _send_ready(self, task: asyncio.Future[Answer]) -> None:
         """Sends the answers in order, up to the first answer that is not ready."""

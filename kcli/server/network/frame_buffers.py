@@ -76,7 +76,7 @@ class FrameLimit:
             self._waiting[receiver] = size
             self._look_soon()
             return False
-        self._hold(receiver, size)
+        self.hold(receiver, size)
         return True
 
     def release(self, receiver: Receiver) -> None:
@@ -92,13 +92,14 @@ class FrameLimit:
             if not self._has_room(size):
                 return
             del self._waiting[first]
-            self._hold(first, size)
+            self.hold(first, size)
             first.memory_is_free()
 
     def _has_room(self, size: int) -> bool:
         return not self._held or self.held_bytes + size <= self.bytes_max
 
-    def _hold(self, receiver: Receiver, size: int) -> None:
+    def hold(self, receiver: Receiver, size: int) -> None:
+        """Counts a frame that is in memory already, also if the limit is reached. New frames then wait."""
         self._held[receiver] = _Held(size, asyncio.get_running_loop().time())
         self.held_bytes += size
 

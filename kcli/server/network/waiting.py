@@ -46,30 +46,43 @@ class Waiting:
     """An answer that is not ready, because the handler of its request has suspended. A task runs the rest of the
     handler and encodes the answer.
 
-    `name` is the request in messages. `may_overlap` is True for a Produce request that has appended its records and
-    waits only for their commit. In this case the next Produce request may already be served.
+    `name` is the request in messages. `only_waits` is True if the work is done, and the request waits only for an event
+    such as the commit of its records. The handler may come to this point before or after it first suspends.
 
-    `may_be_dropped` is True if the work has no effect except the answer. In this case the work ends if the client
-    disconnects.
+    `may_be_dropped` is True if the rest of the work has no effect except the answer. In this case the work ends if the
+    client disconnects.
 
-    `reads_frame` is True if the handler still needs the bytes of the request. In this case the connection leaves their
-    buffer to the task until `frame_is_read`. `work` measures the work of the task.
+    `reads_frame` is True while the handler needs the bytes of the request. The connection leaves their buffer to the
+    task until `frame_is_read`. `work` measures the work of the task.
     """
 
     name: str
     task: asyncio.Future[Answer]
     work: Stopwatch | None = None
-    may_overlap: bool = False
+    only_waits: bool = False
     may_be_dropped: bool = False
     reads_frame: bool = False
+    on_wait: Callable[[], None] | None = None
+    """Called if the handler comes to its wait after it has suspended, and the client is still connected."""
     on_read: list[Callable[[], None]] = field(default_factory=list)
     """Functions that are called once, when the handler no longer reads the bytes of the request."""
     on_taken: list[Callable[[asyncio.Future[Answer]], None]] = field(default_factory=list)
     """Functions that are called with the task when the connection takes its answer, which may be an error."""
 
+    _is_dropped: bool = field(default=False, init=False)
+
+    def begin_to_wait(self) -> None:
+        """Notes that the work is done. The handler calls this if it has suspended before."""
+        self.only_waits = self.may_be_dropped = True
+        self.frame_is_read()
+        if self._is_dropped:
+            self.task.cancel()
+        elif self.on_wait is not None:
+            self.on_wait()
+
     def frame_is_read(self, _task: asyncio.Future[Answer] | None = None) -> None:
-        """Gives the buffer of the request back. The handler calls this before it only waits, and so does the end of its
-        task."""
+        """Gives the buffer of the request back, because its handler does not read it any longer."""
+        self.reads_frame = False
         callbacks, self.on_read = self.on_read, []
         for callback in callbacks:
             callback()
@@ -86,7 +99,8 @@ class Waiting:
                 taken(self.task)
 
     def drop(self) -> None:
-        """Ends the wait because the client has disconnected. If the work has an effect, its task still runs to the
-        end."""
+        """Ends the wait because the client has disconnected. If the work still has an effect, its task runs until it
+        only waits."""
+        self._is_dropped = True
         if self.may_be_dropped:
             self.task.cancel()

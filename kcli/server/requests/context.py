@@ -50,21 +50,23 @@ class RequestContext(Generic[P]):
     pace: Turn = field(default_factory=Turn)
     """Lets other clients be served while the request has long work: `await context.pace(cost)`."""
     only_waits: bool = False
-    """A handler sets this attribute before it suspends, if its work is done and it only waits for an event, such as
-    the commit of appended records. It must not read the bytes of the request afterwards. The next Produce request of
-    the connection may then be served, and the wait ends if the client disconnects."""
-    on_read: Callable[[], None] | None = None
-    """Called when the handler no longer reads the bytes of the request, if it has suspended before."""
+    """Whether the handler has called `wait_only`."""
+    on_wait: Callable[[], None] | None = None
+    """Called by `wait_only`, if the handler has suspended before."""
     asker: Asker | None = field(default=None, init=False)
     """The facts about the client that the authorizer gets. This object is made when a handler first checks a
     permission."""
 
     def wait_only(self) -> None:
-        """Sets `only_waits`, and gives back the buffer of the request. A client chooses how long a commit may take, so
-        a request must not keep a large buffer meanwhile."""
+        """Notes that the work of the handler is done, and that it only waits for an event, such as the commit of
+        appended records. The handler must not read the bytes of the request afterwards.
+
+        The buffer of the request is given back, because a client chooses how long a commit may take. The next Produce
+        request of the connection may then be served, and the wait ends if the client disconnects."""
         self.only_waits = True
-        if self.on_read is not None:
-            self.on_read()
+        if self.on_wait is not None:
+            on_wait, self.on_wait = self.on_wait, None  # the error of a cancelled wait refers to this context
+            on_wait()
 
     @property
     def rights(self) -> Rights:

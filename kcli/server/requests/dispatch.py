@@ -160,12 +160,12 @@ class Dispatch:
                 continued(serving, awaited, timers), name=route.spec.name
             ),
             work=stopwatch,
-            may_overlap=context.only_waits,
+            only_waits=context.only_waits,
             may_be_dropped=context.only_waits or route.api.only_reads,
             reads_frame=route.reads_frame and not context.only_waits,
         )
-        if waiting.reads_frame:
-            context.on_read = waiting.frame_is_read
+        if not waiting.may_be_dropped:
+            context.on_wait = waiting.begin_to_wait
         return waiting
 
     async def _serve(

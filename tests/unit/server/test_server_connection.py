@@ -156,7 +156,7 @@ def waiting(future: Any, answer: bytes) -> Waiting:
     # The work of a task has an effect, and a future is only an event.
     only_waits = not isinstance(future, asyncio.Task)
     return Waiting(
-        name="Produce", task=asyncio.ensure_future(rest()), may_overlap=True, may_be_dropped=only_waits
+        name="Produce", task=asyncio.ensure_future(rest()), only_waits=True, may_be_dropped=only_waits
     )
 
 
@@ -212,6 +212,77 @@ def test_produces_overlap_and_are_answered_in_order(run: Callable[..., Any]) -> 
             answers = [await read_frame(reader) for _ in range(4)]
             assert answers == [PRODUCE + b"1", PRODUCE + b"2", PRODUCE + b"3", OTHER + b"4"]
             writer.close()
+
+    run(main())
+
+
+def test_the_next_produce_is_served_when_a_paused_one_begins_to_wait(run: Callable[..., Any]) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        gate, seen, paused = loop.create_future(), [], []
+
+        def serve(_connection: Connection, request: memoryview) -> Waiting | bytes:
+            body = bytes(request)
+            seen.append(body)
+            if body != PRODUCE + b"1":
+                return frame(body)
+
+            async def rest() -> bytes:
+                await gate
+                return frame(body)
+
+            paused.append(Waiting(name="Produce", task=asyncio.ensure_future(rest()), reads_frame=True))
+            return paused[0]
+
+        async with Rig(serve) as rig:
+            reader, writer = await rig.connect()
+            writer.write(frame(PRODUCE + b"1") + frame(PRODUCE + b"2") + frame(OTHER + b"3"))
+            await until(lambda: seen)
+            await asyncio.sleep(0.02)
+            assert seen == [PRODUCE + b"1"], "the order of the appends"
+            paused[0].begin_to_wait()
+            await until(lambda: len(seen) == 2)
+            await asyncio.sleep(0.02)
+            assert seen == [PRODUCE + b"1", PRODUCE + b"2"]
+            gate.set_result(None)
+            assert [await read_frame(reader) for _ in range(3)] == [
+                PRODUCE + b"1",
+                PRODUCE + b"2",
+                OTHER + b"3",
+            ]
+            writer.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("waits_first", [True, False])
+def test_a_wait_ends_with_its_connection_whichever_comes_first(
+    waits_first: bool, run: Callable[..., Any]
+) -> None:
+    async def main() -> None:
+        gate, served = asyncio.get_running_loop().create_future(), []
+
+        def serve(_connection: Connection, request: memoryview) -> Waiting:
+            async def rest() -> bytes:
+                await gate
+                return b""
+
+            served.append(Waiting(name="Produce", task=asyncio.ensure_future(rest())))
+            return served[0]
+
+        async with Rig(serve) as rig:
+            _reader, writer = await rig.connect()
+            writer.write(frame(PRODUCE))
+            await until(lambda: served)
+            if waits_first:
+                served[0].begin_to_wait()
+            assert not gate.cancelled()
+            writer.close()
+            await until(lambda: not rig.sockets.connections)
+            if not waits_first:
+                assert not gate.cancelled(), "its work still has an effect"
+                served[0].begin_to_wait()
+            await until(gate.cancelled)
 
     run(main())
 

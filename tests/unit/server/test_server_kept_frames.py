@@ -125,6 +125,18 @@ async def test_the_frame_of_a_lost_connection_counts_until_its_handler_ends() ->
 
 
 @on_a_loop
+async def test_the_buffer_of_a_suspended_small_request_counts_too() -> None:
+    async with Rig() as rig:
+        rig.writer.write(frame(PRODUCE + b"1"))
+        await until(lambda: rig.gates)
+        frames: FrameBuffers = rig.connections[0]._frames
+        assert frames.held_bytes == SCRATCH_SIZE_BYTES
+        rig.gates[0].set_result(None)
+        assert await read_frame(rig.reader) == PRODUCE + b"1"
+        assert not frames.held_bytes
+
+
+@on_a_loop
 async def test_a_handler_that_only_waits_gives_the_frame_back() -> None:
     """A client chooses how long the commit of its records may take, and other clients need the memory meanwhile."""
     async with Rig() as rig:
@@ -134,7 +146,7 @@ async def test_a_handler_that_only_waits_gives_the_frame_back() -> None:
         assert frames.held_bytes == 100_002
         waiting = rig.connections[0]._pending[0]
         assert isinstance(waiting, Waiting)
-        waiting.frame_is_read()
+        waiting.begin_to_wait()
         assert not frames.held_bytes
         rig.gates[0].set_result(None)
         assert len(await read_frame(rig.reader)) == 100_002
