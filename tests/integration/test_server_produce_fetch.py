@@ -18,6 +18,7 @@ from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
 from kcli.protocol.wire.api import API, ApiKey
+from kcli.runtime.turns import turns_given
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
 from rigs.loops import PATIENCE_S, until
 from rigs.wire_client import Client
@@ -25,6 +26,7 @@ from rigs.wire_client import Client
 PRODUCE = API[ApiKey.PRODUCE]
 FETCH = API[ApiKey.FETCH]
 TOPIC = topic_image("t", 2)
+MANY = 100
 
 
 def produce_request(
@@ -399,6 +401,60 @@ def test_acks_all_waits_for_the_follower_and_times_out_without_it(tmp_path: Path
         assert row.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     pair = topic_image("pair", replicas=(1, 2))
+    run(tmp_path, scenario, pair)
+
+
+def batches_request(*rows: tuple[int, bytes], topic: TopicImage) -> produce.ProduceRequest:
+    """A request with these batches, each with its partition."""
+    data = tuple(produce.PartitionProduceData(index=index, records=records) for index, records in rows)
+    return produce.ProduceRequest(
+        acks=-1,
+        timeout_ms=600_000,
+        topic_data=(produce.TopicProduceData(name=topic.name, topic_id=topic.topic_id, partition_data=data),),
+    )
+
+
+def test_a_produce_that_pauses_overlaps_with_the_next_one_as_soon_as_it_only_waits(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        turns = turns_given()
+        rows = [(index, batch(b"a")) for index in range(MANY)]
+        for request in (batches_request(*rows, topic=wide), batches_request((0, batch(b"b")), topic=wide)):
+            client.post(request, ApiKey.PRODUCE, 12)
+        leaders = [rig.replicas.get("wide", index) for index in range(MANY)]
+        await until(lambda: len(leaders[0].commits) == 2)
+        assert turns_given() > turns, "its appends take longer than a turn"
+        for leader in leaders:
+            leader.commit_partition((1, 2), (1,), partition_epoch=1)
+        answers = [await asyncio.wait_for(client.receive(ApiKey.PRODUCE, 12), PATIENCE_S) for _ in range(2)]
+        offsets = [
+            {part.base_offset for part in response.responses[0].partition_responses}
+            for _, response in answers
+        ]
+        assert offsets == [{0}, {1}]
+
+    wide = topic_image("wide", MANY, replicas=(1, 2))
+    run(tmp_path, scenario, wide)
+
+
+def test_a_request_waits_once_for_each_partition(tmp_path: Path) -> None:
+    """A client can send the same partition a million times, and a commit ends all waits for it in one turn."""
+
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        request = batches_request(*[(0, batch(b"a"))] * MANY, (1, batch(b"b")), topic=pair)
+        client.post(request, ApiKey.PRODUCE, 12)
+        first, second = rig.replicas.get("pair", 0), rig.replicas.get("pair", 1)
+        await until(lambda: len(second.commits))
+        assert (len(first.commits), len(second.commits)) == (1, 1)
+        first.commit_partition((1, 2), (1,), partition_epoch=1)
+        second.resign()
+        _, response = await asyncio.wait_for(client.receive(ApiKey.PRODUCE, 12), PATIENCE_S)
+        answers = response.responses[0].partition_responses
+        assert [(row.error_code, row.base_offset) for row in answers] == [
+            *((ErrorCode.NONE, offset) for offset in range(MANY)),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0),
+        ]
+
+    pair = topic_image("pair", 2, replicas=(1, 2))
     run(tmp_path, scenario, pair)
 
 

@@ -5,10 +5,10 @@ response is sent, and an error closes the connection. Each partition has its own
 CORRUPT_MESSAGE, MESSAGE_TOO_LARGE or NOT_LEADER_OR_FOLLOWER (with the leader, KIP-951). The log checks idempotence
 (KIP-98). KIP-467 defines errors of single records, and KIP-516 defines topic ids (v13).
 
-While a request waits for the commit of its records, the connection serves its next Produce request. The next request
-must wait if this request pauses earlier, because appends keep the order of the requests. There are four causes: the
-broker does not know yet that it leads the partition, a coordinator verifies the transaction, a thread decompresses and
-checks a large batch, or the request has very many partitions.
+While a request waits for the commit of its records, the connection serves its next Produce request. Before this wait,
+the next request must wait, because appends keep the order of the requests. A request pauses before if the broker does
+not know yet that it leads the partition, or while a coordinator verifies the transaction. It also pauses while a thread
+decompresses and checks a large batch, or if it has many partitions.
 """
 
 from __future__ import annotations
@@ -81,10 +81,12 @@ from kcli.storage.log.validation import CheckedBatch
 _log = logging.getLogger("kcli.server.ReplicaManager")
 
 TOPIC_COST = 5
-APPEND_COST = 5
-"""A refused batch takes 5 to 10 µs, and an append 20 µs. Its cost is lower, so that a request of a hundred partitions
-never pauses. If it paused, the next request of its connection could not be served meanwhile."""
-APPENDED_AT_ONCE = 50
+APPEND_COST = 20
+APPENDED_AT_ONCE = 10
+CHECK_COST = 1
+"""The cost to look at the response of a partition."""
+WAIT_COST = 3
+"""The cost to begin the wait for the commit of a partition. The response for a failed wait costs the same."""
 
 ZSTD_FROM = 7
 _LEADER_HINT_FROM = 10
@@ -140,9 +142,9 @@ class Opening:
 class Appends:
     """The appends of one request. `topics` are the parts of its response.
 
-    `openings` are the appends that are not done. `uncommitted` are the appends whose records are not committed. The
-    offset is the high watermark at which they are committed. `leaders` are the brokers that the response names as
-    leaders.
+    `openings` are the appends that are not done. `uncommitted` are the partitions whose records are not committed, and
+    `commits` has for each of them the high watermark at which they are committed. `leaders` are the brokers that the
+    response names as leaders.
     """
 
     context: Context
@@ -152,7 +154,8 @@ class Appends:
     now_ms: int
     topics: list[TopicProduceResponse] = field(default_factory=list)
     openings: dict[Place, Opening] = field(default_factory=dict)
-    uncommitted: dict[Place, tuple[LeaderPartition, Offset]] = field(default_factory=dict)
+    uncommitted: dict[Place, LeaderPartition] = field(default_factory=dict)
+    commits: dict[LeaderPartition, Offset] = field(default_factory=dict)
     leaders: set[int] = field(default_factory=set)
 
 
@@ -167,11 +170,15 @@ async def handle(context: Context, request: ProduceRequest) -> ProduceResponse |
         batches = await transactional_batches(context, request.topic_data)  # their leaders may be new
     verdicts = await verified(context, request, allowed, batches) if batches else NO_VERDICTS
     appends = Appends(context, request, allowed, verdicts, context.ports.clock.now_ms())
-    await _append_all(appends)
+    try:
+        await _append_all(appends)
+    finally:
+        if appends.openings:
+            await _until_opened(appends)
     if appends.openings:
-        await _wait_for_openings(appends)
+        _end_openings(appends)
     if request.acks == 0:
-        _close_on_error(appends.topics)
+        await _close_on_error(context, appends.topics)
         return None
     if appends.uncommitted:
         await _wait_for_commits(appends)
@@ -298,10 +305,14 @@ def _append(
     return PartitionProduceResponse(index=part.index)
 
 
-async def _wait_for_openings(appends: Appends) -> None:
-    """Waits until the batches that a thread checks are appended too."""
-    # All must end before an error of one of them is raised, because the thread still reads their bytes.
+async def _until_opened(appends: Appends) -> None:
+    """Waits until the batches that a thread checks are appended too. All must end, also if the request fails, because
+    their bytes are in the buffer of the request."""
     await asyncio.wait([opening.appending for opening in appends.openings.values()])
+
+
+def _end_openings(appends: Appends) -> None:
+    """Takes the results of the batches that a thread has checked."""
     changes = {}
     for place, opening in appends.openings.items():
         leader = opening.leader
@@ -318,7 +329,9 @@ def _change(appends: Appends, changes: Mapping[Place, PartitionProduceResponse])
     """Replaces the responses of some partitions."""
     rows_by_topic: dict[int, list[PartitionProduceResponse]] = {}
     for (nth, row), response in changes.items():
-        rows_by_topic.setdefault(nth, [*appends.topics[nth].partition_responses])[row] = response
+        if nth not in rows_by_topic:
+            rows_by_topic[nth] = [*appends.topics[nth].partition_responses]
+        rows_by_topic[nth][row] = response
     for nth, rows in rows_by_topic.items():
         appends.topics[nth] = replace(appends.topics[nth], partition_responses=tuple(rows))
 
@@ -327,7 +340,9 @@ def _appended(
     appends: Appends, leader: LeaderPartition, result: AppendResult, place: Place
 ) -> PartitionProduceResponse:
     if appends.request.acks == ACKS_ALL and leader.log.high_watermark <= result.last_offset:
-        appends.uncommitted[place] = (leader, result.next_offset)
+        appends.uncommitted[place] = leader
+        # The offset of a repeated batch may be lower than the offset of an earlier batch of the request.
+        appends.commits[leader] = max(result.next_offset, appends.commits.get(leader, result.next_offset))
     return PartitionProduceResponse(
         index=leader.partition,
         base_offset=result.base_offset,
@@ -402,10 +417,11 @@ def _leader_hint(appends: Appends, topic: str, index: int, code: ErrorCode) -> L
     return LeaderIdAndEpoch(leader_id=image.leader, leader_epoch=image.leader_epoch)
 
 
-def _close_on_error(topics: list[TopicProduceResponse]) -> None:
+async def _close_on_error(context: Context, topics: list[TopicProduceResponse]) -> None:
     """If a partition has an error, closes the connection, because a producer with acks=0 gets no response."""
     for topic in topics:
         for part in topic.partition_responses:
+            await context.pace(CHECK_COST)
             if part.error_code is not ErrorCode.NONE:
                 raise ProtocolError(
                     f"Produce with acks=0 failed for {topic.name or topic.topic_id}-{part.index}: "
@@ -419,31 +435,31 @@ def _close_on_error(topics: list[TopicProduceResponse]) -> None:
 async def _wait_for_commits(appends: Appends) -> None:
     """Waits until the records of all partitions are committed, or until the time of the request is over. Then each
     uncommitted partition has an error."""
-    context, uncommitted = appends.context, appends.uncommitted
+    context, commits = appends.context, appends.commits
     waits = context.ports.metrics.waits
-    outcomes: dict[Place, ErrorCode] = {}
-    parked = ParkedRequest(ProduceWait(len(uncommitted)))
+    outcomes: dict[LeaderPartition, ErrorCode] = {}
+    parked = ParkedRequest(ProduceWait(len(commits)))
 
-    def committed(place: Place) -> None:
+    def committed(leader: LeaderPartition) -> None:
         # The outcome is taken now, because the leader may lose its ISR or its leadership while other partitions wait.
-        outcomes[place] = _outcome(context, *uncommitted[place])
+        outcomes[leader] = _outcome(context, leader, commits[leader])
         parked.committed()
 
-    commits = [
-        leader.when_committed(offset, partial(committed, place))
-        for place, (leader, offset) in uncommitted.items()
-    ]
-    waits.produces.begin(len(uncommitted))
-    context.wait_only()
+    begun = []
+    waits.produces.begin(len(commits))
     try:
+        for leader, offset in commits.items():
+            await context.pace(WAIT_COST)
+            begun.append(leader.when_committed(offset, partial(committed, leader)))
+        context.wait_only()
         await parked.wait(appends.request.timeout_ms)
     finally:
-        waits.produces.end(len(uncommitted))
-        for commit in commits:
-            if commit is not None:
-                commit.drop()
-    waits.expired.produces += len(uncommitted) - len(outcomes)
-    _change(appends, _failures(appends, outcomes))
+        waits.produces.end(len(commits))
+        for wait in begun:
+            if wait is not None:
+                wait.drop()
+    waits.expired.produces += len(commits) - len(outcomes)
+    _change(appends, await _failures(appends, outcomes))
 
 
 def _outcome(context: Context, leader: LeaderPartition, offset: Offset) -> ErrorCode:
@@ -454,11 +470,14 @@ def _outcome(context: Context, leader: LeaderPartition, offset: Offset) -> Error
     return error_of_ended(context.ports.loader.image, leader)
 
 
-def _failures(appends: Appends, outcomes: Mapping[Place, ErrorCode]) -> dict[Place, PartitionProduceResponse]:
+async def _failures(
+    appends: Appends, outcomes: Mapping[LeaderPartition, ErrorCode]
+) -> dict[Place, PartitionProduceResponse]:
     """The responses of the partitions whose records are not committed."""
     failures = {}
-    for place, (leader, _) in appends.uncommitted.items():
-        code = outcomes.get(place, ErrorCode.REQUEST_TIMED_OUT)
+    for place, leader in appends.uncommitted.items():
+        await appends.context.pace(WAIT_COST)
+        code = outcomes.get(leader, ErrorCode.REQUEST_TIMED_OUT)
         if code is not ErrorCode.NONE:
             nth, row = place
             hint = _leader_hint(appends, leader.topic, leader.partition, code)

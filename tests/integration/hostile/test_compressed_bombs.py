@@ -10,19 +10,24 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
 
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
+from kcli.model.buffers import Buffer
 from kcli.model.request_values import OffsetSpec
 from kcli.protocol.batches.batch import HEADER_SIZE, Record, encode_batch
 from kcli.protocol.batches.compression import Codec, compress
 from kcli.protocol.messages import api_versions, list_offsets, produce
 from kcli.protocol.wire.api import ApiKey
+from kcli.server.network.waiting import Waiting
 from kcli.server.partitions import openings
 from kcli.server.partitions.leader_partition import LeaderPartition
+from kcli.storage.log.log import PartitionLog
+from kcli.storage.log.record_validation import InlineBytes
 from kcli.storage.log.validation import CheckedBatch, Opening
 from rigs.data_path import BrokerRig, topic_image
 from rigs.hostile_batches import batch_of, equal_deltas, large_values, zeros
@@ -109,6 +114,33 @@ async def ping(client: Client) -> int:
 
 def small(*values: bytes) -> bytes:
     return encode_batch([Record(-1, NOW_MS, b"key", value) for value in values])
+
+
+def test_a_request_that_fails_keeps_its_bytes_while_a_thread_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    check = PartitionLog.check_client_batch
+
+    def broken(log: PartitionLog, records: Buffer, now_ms: int, inline: InlineBytes | None = None) -> Any:
+        if log.partition == 1:
+            raise RuntimeError("a defect")
+        return check(log, records, now_ms, inline)
+
+    async def main() -> None:
+        async with broker(tmp_path) as rig:
+            client, neighbour = await rig.connect(), await rig.connect()
+            monkeypatch.setattr(PartitionLog, "check_client_batch", broken)
+            post(client, (0, equal_deltas(40_000, NOW_MS)), (1, small(b"x")))
+            await gate.reached()
+            await ping(neighbour)
+            (pending,) = [each for connection in rig.sockets.connections for each in connection._pending]
+            assert isinstance(pending, Waiting) and pending.reads_frame
+            gate.open()
+            assert {row.error_code for row in await answer(client)} == {ErrorCode.UNKNOWN_SERVER_ERROR}
+            assert rig.replicas.get(TOPIC.name, 0).log.log_end_offset == 40_000
+
+    asyncio.run(main())
 
 
 def test_neighbours_are_answered_while_a_batch_is_opened(
