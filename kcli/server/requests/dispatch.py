@@ -41,7 +41,7 @@ from kcli.runtime.turns import Timer, continued
 from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.network.waiting import Answer, Stopwatch, Waiting
+from kcli.server.network.waiting import Answer, Stopwatch, Waiting, answered
 from kcli.server.requests.apis import Api, Forwarding
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.defects import Defects
@@ -232,9 +232,7 @@ class Dispatch:
             if api_key not in self._served or self._served[ApiKey(api_key)].forwarding is Forwarding.NONE:
                 name = API[ApiKey(api_key)].key.name if api_key in API else str(api_key)
                 raise InvalidRequestException(f"API {name} is not enabled or is not eligible for forwarding")
-            view = memoryview(frame)
-            route, context, at = self._begin(caller, view)
-            answer = await self._serve(route, context, caller, view, at)
+            answer = await answered(self(caller, memoryview(frame)))
         except ProtocolError as error:
             raise UnsupportedVersionException(str(error)) from error
         assert answer is not None, "every API that can be forwarded has a response"

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from kcli.errors import ThrottlingQuotaExceededException
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from kcli.protocol.messages.fetch import FetchRequest
 from kcli.protocol.messages.metadata import MetadataResponse
 from kcli.protocol.records.metadata import ClientQuotaRecord, QuotaEntity
+from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.turns import continued
-from kcli.security.principal import Principal
+from kcli.security.principal import ANONYMOUS_SESSION, Principal
 from kcli.server.beans.quota_beans import _newest
+from kcli.server.handlers import alter_partition_reassignments
+from kcli.server.metrics.metrics import Metrics
 from kcli.server.network import rates
 from kcli.server.network.connection import Connection
 from kcli.server.network.connection_quota import ConnectionQuota
 from kcli.server.network.listener import SocketServer
 from kcli.server.network.listener_settings import ConnectionLimits, ListenerSettings
 from kcli.server.network.rates import SampledRate, Windows
-from kcli.server.requests.apis import APIS
+from kcli.server.requests.apis import APIS, served_on_controller
+from kcli.server.requests.dispatch import Dispatch
+from kcli.server.requests.forwarding import ForwardedCaller
 from kcli.server.requests.quotas import CLIENT_ID_MAX_CHARS, ClientQuotas, Limits, RequestThrottle
 from rigs.loops import PATIENCE_S
 from rigs.quorum import broker_config
@@ -199,6 +210,33 @@ def test_a_fetch_that_is_refused_is_not_counted(rig: Rig) -> None:
     assert rig.settle(ApiKey.FETCH) == 0
     rig.clock.now += 11
     assert not rig.throttle().refuses_fetch(1_000)
+
+
+def test_the_wait_of_a_forwarded_request_does_not_count(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller commits the change that a client of a broker asks for, and works on other requests meanwhile."""
+    rig.set(entity(client="c"), request_percentage=1)
+    key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+
+    async def handle(*_: object) -> AlterPartitionReassignmentsResponse:
+        rig.clock.now += 0.01
+        await asyncio.sleep(0)
+        return AlterPartitionReassignmentsResponse()
+
+    async def main() -> Any:
+        dispatch = Dispatch(
+            defaultdict(Mock), served_on_controller(), quotas=rig.quotas, metrics=Metrics(rig.clock)
+        )
+        frame = codec.encode_request(AlterPartitionReassignmentsRequest(), key, 0, 7, "c")[4:]
+        caller = ForwardedCaller("CONTROLLER", "127.0.0.1", ANONYMOUS_SESSION)
+        serving = asyncio.ensure_future(dispatch.serve_forwarded(frame, caller))
+        asyncio.get_running_loop().call_soon(advance)
+        return codec.decode_response(key, 0, await serving)[1]
+
+    def advance() -> None:
+        rig.clock.now += 3
+
+    monkeypatch.setattr(alter_partition_reassignments, "handle", handle)
+    assert asyncio.run(main()).throttle_time_ms == 0
 
 
 def test_time_counts_while_the_event_loop_works_and_not_while_it_waits(rig: Rig) -> None:
