@@ -354,6 +354,9 @@ class ReplicationWatch:
         if all(each is not None and self._has(partition, each, high_watermark, last) for each in replicas):
             for batch in holder.batches.between(partition.end, high_watermark):
                 self._commit(partition, members[0], batch)
+            if partition.name.topic in self._compacted:
+                # No batch ends at the high watermark if compaction has removed the batches before it.
+                partition.committed.end = max(partition.end, high_watermark)
 
     def _take_latest(self, partition: Partition, node_id: int, batch: ReplicaBatch) -> None:
         """Reads the keys of a committed batch. A transaction may be aborted later, so its keys are not compared."""

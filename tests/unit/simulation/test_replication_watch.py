@@ -55,7 +55,7 @@ def _after_the_lone_leader_was_fenced(elr: tuple[BrokerId, ...]) -> Partition:
 
 def _watch() -> ReplicationWatch:
     cluster = cast(Any, SimpleNamespace(nodes={}))
-    return ReplicationWatch(cluster, loses_by_retention=("retained",))
+    return ReplicationWatch(cluster, loses_by_retention=("retained",), compacted=("compacted",))
 
 
 def test_the_last_commit_of_a_lone_leader_counts_if_the_elr_has_it() -> None:
@@ -68,6 +68,24 @@ def test_a_high_watermark_above_the_records_of_the_elr_is_an_error() -> None:
     partition = _after_the_lone_leader_was_fenced((OTHER,))
     with pytest.raises(AssertionError, match="the high watermark on 5 is 20, only records before 10"):
         _watch()._check_partition(partition)
+
+
+@pytest.mark.parametrize(("topic", "is_allowed"), [("compacted", True), ("plain", False)])
+def test_only_compaction_explains_a_high_watermark_without_a_batch_before_it(
+    topic: str, is_allowed: bool
+) -> None:
+    """The only replica lost power, so that the watch has no committed records, and has restored a high watermark."""
+    image = PartitionImage((LEADER,), (LEADER,), LEADER, LeaderEpoch(2), 2)
+    replica = _replica(30, high_watermark=20)
+    partition = Partition(
+        TopicPartition(topic, 0), uuid.uuid4(), leaders={1: LEADER}, image=image, replicas={LEADER: replica}
+    )
+    if is_allowed:
+        _watch()._check_partition(partition)
+        assert partition.end == 20
+    else:
+        with pytest.raises(AssertionError, match="the high watermark on 5 is 20, only records before 0"):
+            _watch()._check_partition(partition)
 
 
 @pytest.mark.parametrize(("log_start", "is_allowed"), [(20, True), (10, False)])
