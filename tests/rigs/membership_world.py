@@ -15,6 +15,7 @@ callbacks. Commands:
     taken [again] | given-up                    a callback ends; `again`: the member must join again
     rejoin REASON | leave REASON [static]       the caller's wishes
     show
+    silence                                     how long the coordinator has been silent
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from kcli.client.group.actions import (
 from kcli.client.group.membership import Membership
 from kcli.client.group.protocol import Generation, JoinedMember
 from kcli.client.group.requests import GroupSettings
-from kcli.errors import ErrorCode, error_for
+from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -176,6 +177,10 @@ class MembershipWorld(Commands):
         leads = ", leads" if member.is_leader else ""
         self.out.append(f"{member.state.name}, generation {member.generation.id}{leads}")
 
+    def _do_silence(self, _words: list[str]) -> None:
+        since_ms = self._membership.silent_since_ms
+        self.out.append("none" if since_ms is None else f"{self.now_ms - since_ms} ms")
+
     # Answers and actions
 
     def _answer(self, kind: str, nth: int, words: list[str]) -> None:
@@ -240,6 +245,7 @@ def _shown(action: Action) -> str:
         case Lose():
             return "lose"
         case End(error):
+            assert error is None or isinstance(error, KafkaError), error
             return f"end{'' if error is None else f' {error.code.name}: {error}'}"
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from kcli.client.group.protocol import Generation, JoinedMember
-from kcli.errors import KafkaError
 from kcli.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -77,7 +76,7 @@ class Lose:
 class End:
     """The member is not in the group any more. `error` is the reason if it did not leave on purpose."""
 
-    error: KafkaError | None
+    error: Exception | None
 
 
 Callback: TypeAlias = Assign | Take | Revoke | Lose

@@ -13,7 +13,7 @@ from kcli.client.group.actions import Action, Assign, Callback, End, Find, Lose,
 from kcli.client.group.membership import Membership, State
 from kcli.client.group.protocol import EmbeddedProtocol, Generation
 from kcli.client.group.requests import GroupSettings
-from kcli.errors import KafkaError, NetworkException, ProtocolError
+from kcli.errors import KafkaError, KcliError, NetworkException, ProtocolError
 from kcli.runtime.rng import Rng, SystemRng
 
 T = TypeVar("T")
@@ -55,11 +55,24 @@ class Member:
     def is_leader(self) -> bool:
         return self._membership.is_leader
 
+    @property
+    def coordinator_silent_since(self) -> float | None:
+        """The time of the event loop at which the coordinator answered last, or at which the member began to join.
+
+        A member that the coordinator has not answered for longer than the session timeout may be out of the group, so
+        other members may own its assignment. None if the member does not run, and while the coordinator may hold a
+        JoinGroup or a SyncGroup of this member, because it keeps the member meanwhile.
+        """
+        since_ms = None if self._ended.is_set() else self._membership.silent_since_ms
+        return None if since_ms is None else since_ms / 1000
+
     async def run(self) -> None:
         """Joins the group and stays in it until `leave` or a final error, which is raised.
 
-        An error of the protocol's own coroutines makes the member leave, and is then raised.
+        An error of the protocol's own code makes the member leave, and is then raised.
         """
+        if self._ended.is_set():
+            return  # `leave` was called before the task of this coroutine began
         async with asyncio.TaskGroup() as self._tasks:
             try:
                 self._carry_out(self._membership.start(self._now_ms))
@@ -78,10 +91,16 @@ class Member:
         self._carry_out(self._membership.rejoin(reason, self._now_ms))
 
     async def leave(self, reason: str = "the member leaves", *, removes_static: bool = False) -> None:
-        """Gives up the assignment and leaves the group. A static member only stops, except if `removes_static`."""
-        if self.state is not State.UNJOINED and not self._ended.is_set():
+        """Gives up the assignment and leaves the group. A static member only stops, except if `removes_static`.
+
+        A coroutine of the protocol that calls this does not wait for the end, because the end waits for the coroutine.
+        """
+        if self.state is State.UNJOINED:
+            self._ended.set()
+        if not self._ended.is_set():
             self._leave(reason, removes_static=removes_static)
-            await self._ended.wait()
+            if asyncio.current_task() not in self._running:
+                await self._ended.wait()
 
     def _leave(self, reason: str, *, removes_static: bool) -> None:
         # A request of a member that leaves already is the LeaveGroup.
@@ -97,6 +116,8 @@ class Member:
         return math.ceil(asyncio.get_running_loop().time() * 1000)
 
     def _carry_out(self, actions: tuple[Action, ...]) -> None:
+        if self._ended.is_set():
+            return  # after a cancellation, code of the protocol may still return, or a caller may call `rejoin`
         for action in actions:
             match action:
                 case Find():
@@ -178,10 +199,19 @@ class Member:
         """Returns the result of a call of the protocol. After an error of the call, the member leaves."""
         try:
             return await call
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # The protocol has awaited a task that was cancelled. The member is not cancelled, and must not hang.
+            self._fail(KcliError("a task of the group's protocol was cancelled"), error)
         except Exception as error:  # the code of a user may raise anything
-            self._error = self._error or error
-            self._leave(f"the member failed with {type(error).__name__}", removes_static=False)
-            return default
+            self._fail(error, error)
+        return default
+
+    def _fail(self, error: Exception, cause: BaseException) -> None:
+        self._error = self._error or error
+        self._leave(f"the member failed with {type(cause).__name__}", removes_static=False)
 
 
 def _kafka_error(error: Exception) -> KafkaError:

@@ -90,7 +90,7 @@ class Membership:
         self._must_rejoin = False
         self._reason = ""
         self._removes_static = False
-        self._error: KafkaError | None = None
+        self._error: Exception | None = None
         # Work that is not finished.
         self._callback: Callback | None = None
         self._to_call: Callback | None = None
@@ -104,10 +104,22 @@ class Membership:
         self._retry_at_ms = 0
         self._heartbeat_at_ms = 0
         self._session_ends_ms = 0
+        self._silent_since_ms = 0
 
     @property
     def is_leader(self) -> bool:
         return bool(self.leader_id) and self.leader_id == self.generation.member_id
+
+    @property
+    def silent_since_ms(self) -> int | None:
+        """The time since which the coordinator has not answered: the time of its last answer, or of the start.
+
+        None for a member that is not in the group and does not join, and while a JoinGroup or a SyncGroup is
+        unanswered, because the coordinator holds these requests during a rebalance and keeps the member meanwhile.
+        """
+        if self.state is State.UNJOINED or self._request is not None:
+            return None
+        return self._silent_since_ms
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -128,7 +140,7 @@ class Membership:
     def start(self, now_ms: int) -> tuple[Action, ...]:
         """Begins to join the group."""
         assert self.state is State.UNJOINED, self.state
-        self.state = State.JOINING
+        self.state, self._silent_since_ms = State.JOINING, now_ms
         return self._actions(now_ms)
 
     def tick(self, now_ms: int) -> tuple[Action, ...]:
@@ -153,6 +165,8 @@ class Membership:
     def answered(self, sent: Send, response: Response, now_ms: int) -> tuple[Action, ...]:
         """The coordinator has answered a request. The answer to a request that was given up is ignored."""
         if self._forget_sent(sent):
+            if response.error_code not in _MOVED:
+                self._silent_since_ms = now_ms
             match response:
                 case JoinGroupResponse():
                     self._take_joined(response, now_ms)
@@ -168,6 +182,8 @@ class Membership:
         """A request has no answer. Unless the error is final, the coordinator is looked up again."""
         if self._forget_sent(sent):
             self._has_coordinator = False
+            if not sent.is_heartbeat:
+                self._silent_since_ms = now_ms  # the coordinator may have held the request until now
             self._back_off(now_ms)
             self._heartbeat_at_ms = min(self._heartbeat_at_ms, self._retry_at_ms)
             if not error.retriable:
@@ -209,7 +225,9 @@ class Membership:
         """The member leaves. A static member stays in the group until its session ends, except if `removes_static`."""
         if self.state not in (State.UNJOINED, State.LEAVING):
             self.state, self._reason, self._removes_static = State.LEAVING, reason, removes_static
-            self._request = None
+            # The caller may close the connection of a request that the coordinator holds. A heartbeat that is lost
+            # with this connection must not count as a silent coordinator, because LeaveGroup needs the coordinator.
+            self._request = self._heartbeat = None
         return self._actions(now_ms)
 
     # Answers.
@@ -311,7 +329,8 @@ class Membership:
         self._session_ends_ms = now_ms + self._settings.session_timeout_ms
 
     def _ask_to_rejoin(self, reason: str) -> None:
-        self._must_rejoin, self._reason = True, reason
+        if self.state is not State.LEAVING:  # LeaveGroup keeps its own reason
+            self._must_rejoin, self._reason = True, reason
 
     def _join_again(self, reason: str) -> None:
         """Joins again after a failed SyncGroup. The member has prepared for this rebalance already."""
@@ -399,7 +418,7 @@ class Membership:
         self._heartbeat, self._is_finding, self._failures = None, False, 0
         return End(error)
 
-    def _next_send(self, now_ms: int) -> Find | Send | None:
+    def _next_send(self, now_ms: int) -> Action | None:
         may_send = self._has_request_to_send() and now_ms >= self._retry_at_ms
         may_beat = self._is_beating and self._heartbeat is None and now_ms >= self._heartbeat_at_ms
         if not may_send and not may_beat:
@@ -410,7 +429,12 @@ class Membership:
             self._is_finding = True
             return Find()
         if may_send:
-            self._request = self._new_request()
+            try:
+                self._request = self._new_request()
+            except Exception as error:  # the protocol's `metadata` may raise anything
+                self._error, self.state = error, State.LEAVING
+                self._reason = f"the member failed with {type(error).__name__}"
+                return self._next(now_ms)
             return self._request
         self._heartbeat_at_ms = now_ms + self._settings.heartbeat_interval_ms
         self._heartbeat = Send(
