@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+BYTE_MIN, BYTE_MAX = -(2**7), 2**7 - 1
 SHORT_MIN, SHORT_MAX = -(2**15), 2**15 - 1
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kcli.config.definition import ConfigError
 from kcli.errors import KcliError
 
 
@@ -35,3 +36,35 @@ class NotFoundException(ConnectException):
     """A thing of this name does not exist."""
 
     java_class = "org.apache.kafka.connect.errors.NotFoundException"
+
+
+class SerializationException(KcliError):
+    """Bytes cannot be read, or a value cannot be written."""
+
+    java_class: ClassVar[str] = "org.apache.kafka.common.errors.SerializationException"
+
+
+class JavaException(KcliError):
+    """An exception that a library raises in Java, such as Jackson. It is the cause of an exception of Connect."""
+
+    def __init__(self, java_class: str, message: str) -> None:
+        super().__init__(message)
+        self.java_class = java_class
+
+
+def java_chain(error: BaseException) -> list[tuple[str, str]]:
+    """The Java class and the message of an exception, then those of its causes."""
+    chain = []
+    cause: BaseException | None = error
+    while cause is not None:
+        chain.append((_java_class(cause), str(cause)))
+        cause = cause.__cause__
+    return chain
+
+
+def _java_class(error: BaseException) -> str:
+    if isinstance(error, ConfigError):
+        return "org.apache.kafka.common.config.ConfigException"
+    kind = type(error)
+    name = getattr(error, "java_class", None)
+    return name if isinstance(name, str) else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,10 +1,12 @@
-"""Schemas of Connect's data model (org.apache.kafka.connect.data.Schema)."""
+"""Schemas of Connect's data model (org.apache.kafka.connect.data.Schema and ConnectSchema)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from kcli.formats.connect.errors import DataException, SchemaBuilderException
 
 
 class SchemaType(StrEnum):
@@ -36,7 +38,8 @@ class Field:
 class Schema:
     """The schema of a value. Two schemas are equal if all their parts are equal, as in Java.
 
-    `value_schema` is the schema of the items of an array, and of the values of a map.
+    `value_schema` is the schema of the items of an array, and of the values of a map. The constructor raises
+    SchemaBuilderException for two fields with the same name, and for a default that does not fit the schema.
     """
 
     type: SchemaType
@@ -49,29 +52,72 @@ class Schema:
     fields: tuple[Field, ...] = ()
     key_schema: Schema | None = None
     value_schema: Schema | None = None
-    _by_name: Mapping[str, Field] = field(init=False, repr=False)
+    positions: Mapping[str, int] = field(init=False, repr=False)
+    """The position of each field in `fields`, by name."""
+    _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_by_name", {item.name: item for item in self.fields})
+        object.__setattr__(self, "positions", self._checked_positions())
+        # Defaults and parameters may be lists and dicts, which have no hash.
+        parts = (self.type, self.optional, self.name, self.version, *self.positions)
+        object.__setattr__(self, "_hash", hash(parts))
+        if self.default is not None:
+            object.__setattr__(self, "default", self._checked_default())
+
+    def _checked_positions(self) -> Mapping[str, int]:
+        if self.fields and self.type is not SchemaType.STRUCT:
+            raise SchemaBuilderException(f"Cannot create fields on type {self.type.name}")
+        positions: dict[str, int] = {}
+        for position, item in enumerate(self.fields):
+            if not item.name:
+                raise SchemaBuilderException("fieldName cannot be null.")
+            if positions.setdefault(item.name, position) != position:
+                raise SchemaBuilderException(
+                    f"Cannot create field because of field name duplication {item.name}"
+                )
+        return positions
+
+    def _checked_default(self) -> object:
+        from kcli.formats.connect.structs import check_value
+
+        try:
+            # The schema of a struct cannot contain this struct as its default.
+            return check_value(replace(self, default=None), self.default)
+        except DataException as error:
+            raise SchemaBuilderException("Invalid default value") from error
 
     def field(self, name: str) -> Field | None:
-        """The field of a struct, or None if the struct has no field of this name."""
-        return self._by_name.get(name)
+        """The field of a struct, or None if the struct has no field of this name.
+
+        Raises DataException if the schema is not the schema of a struct.
+        """
+        position = self.positions.get(name)
+        if position is not None:
+            return self.fields[position]
+        if self.type is not SchemaType.STRUCT:
+            raise DataException("Cannot look up fields on non-struct type")
+        return None
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, Schema) and self._parts() == other._parts()
+        return isinstance(other, Schema) and self._hash == other._hash and self._parts() == other._parts()
 
     def __hash__(self) -> int:
-        # Defaults and parameters may be lists and dicts, which have no hash.
-        return hash((self.type, self.optional, self.name, self.version, len(self.fields)))
+        return self._hash
+
+    def __str__(self) -> str:
+        return f"Schema{{{self.type.name if self.name is None else f'{self.name}:{self.type.name}'}}}"
+
+    def __reduce__(self) -> tuple[Callable[..., Schema], tuple[object, ...]]:
+        # The hash of a text is another one in each process, so a process that gets a schema must build it again.
+        return Schema, (
+            self.type, self.optional, self.default, self.name, self.version, self.doc, self.parameters,
+            self.fields, self.key_schema, self.value_schema,
+        )  # fmt: skip
 
     def _parts(self) -> tuple[object, ...]:
-        return (
-            self.type, self.optional, self.version, self.name, self.doc, self.default,
-            self.fields, self.key_schema, self.value_schema, self.parameters,
-        )  # fmt: skip
+        return self.__reduce__()[1]
 
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -79,9 +125,53 @@ DATE = "org.apache.kafka.connect.data.Date"
 TIME = "org.apache.kafka.connect.data.Time"
 TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 
+INT8_SCHEMA = Schema(SchemaType.INT8)
+INT16_SCHEMA = Schema(SchemaType.INT16)
+INT32_SCHEMA = Schema(SchemaType.INT32)
+INT64_SCHEMA = Schema(SchemaType.INT64)
+FLOAT32_SCHEMA = Schema(SchemaType.FLOAT32)
+FLOAT64_SCHEMA = Schema(SchemaType.FLOAT64)
+BOOLEAN_SCHEMA = Schema(SchemaType.BOOLEAN)
+STRING_SCHEMA = Schema(SchemaType.STRING)
+BYTES_SCHEMA = Schema(SchemaType.BYTES)
+
+OPTIONAL_INT8_SCHEMA = Schema(SchemaType.INT8, optional=True)
+OPTIONAL_INT16_SCHEMA = Schema(SchemaType.INT16, optional=True)
+OPTIONAL_INT32_SCHEMA = Schema(SchemaType.INT32, optional=True)
+OPTIONAL_INT64_SCHEMA = Schema(SchemaType.INT64, optional=True)
+OPTIONAL_FLOAT32_SCHEMA = Schema(SchemaType.FLOAT32, optional=True)
+OPTIONAL_FLOAT64_SCHEMA = Schema(SchemaType.FLOAT64, optional=True)
+OPTIONAL_BOOLEAN_SCHEMA = Schema(SchemaType.BOOLEAN, optional=True)
+OPTIONAL_STRING_SCHEMA = Schema(SchemaType.STRING, optional=True)
+OPTIONAL_BYTES_SCHEMA = Schema(SchemaType.BYTES, optional=True)
+
+DATE_SCHEMA = Schema(SchemaType.INT32, name=DATE, version=1)
+TIME_SCHEMA = Schema(SchemaType.INT32, name=TIME, version=1)
+TIMESTAMP_SCHEMA = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
+
 
 def decimal_schema(scale: int, *, optional: bool = False) -> Schema:
     """The logical type of a `decimal.Decimal` with `scale` digits after the point."""
     return Schema(
         SchemaType.BYTES, optional=optional, name=DECIMAL, version=1, parameters={"scale": str(scale)}
     )
+
+
+def array_schema(items: Schema, *, optional: bool = False) -> Schema:
+    return Schema(SchemaType.ARRAY, optional=optional, value_schema=items)
+
+
+def map_schema(keys: Schema, values: Schema, *, optional: bool = False) -> Schema:
+    return Schema(SchemaType.MAP, optional=optional, key_schema=keys, value_schema=values)
+
+
+def struct_schema(
+    fields: Mapping[str, Schema],
+    *,
+    name: str | None = None,
+    version: int | None = None,
+    optional: bool = False,
+) -> Schema:
+    """The schema of a struct with these fields, in this order."""
+    items = tuple(Field(key, schema) for key, schema in fields.items())
+    return Schema(SchemaType.STRUCT, optional=optional, name=name, version=version, fields=items)
