@@ -7,7 +7,7 @@ clients and scripts read that text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum, StrEnum
@@ -47,6 +47,15 @@ class Importance(StrEnum):
     LOW = "L"
 
 
+class Width(StrEnum):
+    """The width of the field of a key in a form (ConfigDef.Width)."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
 class UpdateMode(StrEnum):
     """Whether a broker key may change without a restart, for one broker or for the whole cluster (KIP-226)."""
 
@@ -77,6 +86,10 @@ class ConfigError(ValueError):
 def invalid_value(key: str, value: object, reason: str) -> ConfigError:
     shown = java_string(value)
     return ConfigError(f"Invalid value {shown} for configuration {key}: {reason}", key=key)
+
+
+def missing_value(key: str) -> ConfigError:
+    return ConfigError(f'Missing required configuration "{key}" which has no default value.', key=key)
 
 
 def invalid_change(reason: str, key: str | None = None) -> ConfigError:
@@ -214,9 +227,25 @@ class Expression:
         return "regular expression"
 
 
+class Recommender(Protocol):
+    """Looks at the parsed values of all keys, and tells a form about one key (ConfigDef.Recommender)."""
+
+    def valid_values(self, key: str, values: Mapping[str, ConfigValue]) -> Sequence[ConfigValue]:
+        """The values that a form offers. An empty list means that the key has no list of values."""
+        ...
+
+    def visible(self, key: str, values: Mapping[str, ConfigValue]) -> bool:
+        """Whether the key matters with these values."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `default` is the text of the default value. A `required` key has no default."""
+    """One key. `default` is the text of the default value. A `required` key has no default.
+
+    The fields from `group` on are for forms and for the validation of all keys at once (`kcli.config.validation`). A
+    broker's keys do not have them.
+    """
 
     name: str
     type: ConfigType
@@ -227,13 +256,34 @@ class ConfigKey:
     update_mode: UpdateMode = UpdateMode.READ_ONLY
     internal: bool = False
     required: bool = False
+    group: str | None = None
+    order: int = -1
+    """The place in the group. -1 stands for no place."""
+    width: Width = Width.NONE
+    display_name: str = ""
+    """The label in a form. An empty text stands for the name."""
+    dependents: tuple[str, ...] = ()
+    """The keys whose meaning depends on this key."""
+    recommender: Recommender | None = None
+    find_class: Callable[[str], str | None] | None = None
+    """Converts the name of a class to its full name, or returns None if there is no such class."""
 
     def parse(self, text: str | None) -> ConfigValue:
         """Converts `text` to a value of this key. Raises ConfigError with Kafka's text if it is invalid."""
-        value = parse_type(self.name, text, self.type)
+        value = self.convert(text)
         if self.validator is not None:
             self.validator.check(self.name, value)
         return value
+
+    def convert(self, text: str | None) -> ConfigValue:
+        """Converts `text` without the validator. Raises ConfigError if the text has another type."""
+        value = parse_type(self.name, text, self.type)
+        if self.find_class is None or not isinstance(value, str):
+            return value
+        name = self.find_class(value)
+        if name is None:
+            raise invalid_value(self.name, text, f"Class {text} could not be found.")
+        return name
 
     @property
     def sensitive(self) -> bool:
@@ -241,7 +291,7 @@ class ConfigKey:
 
 
 class ConfigDef(Mapping[str, ConfigKey]):
-    """A table of keys in the order in which Kafka lists them: by name."""
+    """A table of keys in the order in which they are declared. Kafka lists a broker's keys by name."""
 
     def __init__(self, keys: Iterable[ConfigKey]) -> None:
         self._keys = {key.name: key for key in keys}
@@ -268,9 +318,7 @@ class ConfigDef(Mapping[str, ConfigKey]):
             if key.name in texts:
                 values[key.name] = key.parse(texts[key.name])
             elif key.required:
-                raise ConfigError(
-                    f'Missing required configuration "{key.name}" which has no default value.', key=key.name
-                )
+                raise missing_value(key.name)
             else:
                 values[key.name] = self._defaults[key.name]
         return values
