@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from kcli.model.configs import ConfigResource, ConfigResourceType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record
 from rigs import node
-from rigs.loops import on_a_loop, some_turns
+from rigs.loops import on_a_loop, some_turns, until
 
 TOPIC = TableTopic(name="table", configs={"segment.bytes": "1048576"})
 PARTITION = TopicPartition("table", 0)
@@ -282,6 +283,31 @@ async def test_a_table_reads_on_where_old_records_were_deleted(tmp_path: Path) -
         assert list(late.entries) == [b"3"]
         await table.put(b"4", b"")
         assert len(table.entries) == 5
+
+
+@on_a_loop
+async def test_entries_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        changes: list[Change] = []
+        table = await it.table(on_change=changes.append)
+        client = await it.client()
+        for key in (b"a", b"b", b"c", b"d"):
+            await table.put(key, b"1")
+        await set_policy(client, "delete")
+        assert await client.delete_records({PARTITION: 2}) == {PARTITION: 2}
+        await set_policy(client, "compact")
+        lost = table.entries[b"a"]
+        # As after an unclean election, the table has read more records than there are.
+        assert table._reader is not None
+        table._reader.positions[PARTITION] = 1_000
+        other = await it.table()
+        await other.put(b"c", b"2")
+        await until(lambda: set(values(table)) == {b"c", b"d"})
+        assert values(table) == values(other) == {b"c": b"2", b"d": b"1"}
+        read_again, dropped = changes[-5:-2], changes[-2:]
+        assert [(each.offset, each.key) for each in read_again] == [(2, b"c"), (3, b"d"), (4, b"c")]
+        assert dropped[0] == replace(lost, value=None)
+        assert [each.key for each in dropped] == [b"a", b"b"]
 
 
 @on_a_loop

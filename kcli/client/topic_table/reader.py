@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from kcli.client.admin.offsets import list_offsets
 from kcli.client.client import Client
-from kcli.client.records.fetch import FetchLimits, aborted_transactions, reading_error
+from kcli.client.records.fetch import FetchLimits, aborted_transactions, readable_end, reading_error
 from kcli.client.records.records import Records, value_of
 from kcli.client.topic_table.changes import Change, changes_of
 from kcli.errors import ErrorCode, KafkaError, KcliError, ProtocolError
@@ -29,6 +31,9 @@ CHANGES_PER_TURN = 500
 
 _READ = (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE)
 
+_ATTEMPT_ERRORS = (KafkaError, ProtocolError, OSError)
+"""The errors of a request. Another attempt may succeed, except after a KafkaError that is not retriable."""
+
 Result = tuple[int, PartitionData | KafkaError]
 """The offset of a fetch, and its answer for one partition."""
 
@@ -42,11 +47,36 @@ class TableClosed(KcliError):
         super().__init__("the table is closed")
 
 
+class LostRecords(KcliError):
+    """Raised to callers that wait for an offset if the records before it were lost by an unclean election."""
+
+    def __init__(self, partition: TopicPartition, offset: int, end: int) -> None:
+        super().__init__(f"the records of {partition} from {end} to {offset} are lost")
+
+
+def _nothing() -> None:
+    return
+
+
+def _ignore(_: TopicPartition) -> Callable[[], None]:
+    return _nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Reset:
+    """A partition that is read again from its start. `finish` is called when the position is at `end` or after it."""
+
+    end: int
+    order: int
+    """Later waits have a larger number, and need no record that was lost before the reset."""
+    finish: Callable[[], None]
+
+
 class TableReader:
     """The positions in the partitions of one topic. `take` is called with each change, in the order of a partition.
 
     The reader has at most one unanswered fetch at each leader. After a change of leader and after errors it continues
-    at its positions.
+    at its positions. If a position is out of range, the reader reads the partition again from its start.
     """
 
     def __init__(
@@ -57,13 +87,20 @@ class TableReader:
         take: Callable[[Change], None],
         *,
         read_committed: bool,
+        on_reset: Callable[[TopicPartition], Callable[[], None]] = _ignore,
     ) -> None:
-        """`fetching` is for the fetches only, because they delay the other requests of their connection."""
+        """`fetching` is for the fetches only, because they delay the other requests of their connection.
+
+        `on_reset` is called before a partition is read again from its start. The function that it returns is called
+        when all records that the partition had at that time are read.
+        """
         self.positions = dict.fromkeys(partitions, 0)
         """The offset after the last record that was read."""
         self._client = client
         self._records = Records(fetching)
         self._take = take
+        self._on_reset = on_reset
+        self._resets: dict[TopicPartition, _Reset] = {}
         self._level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
         self._fetches: dict[int, asyncio.Task[dict[TopicPartition, Result]]] = {}
         """The unanswered fetch at each leader."""
@@ -117,7 +154,9 @@ class TableReader:
             dict.fromkeys(self.positions, LATEST),
             read_committed=self._level == READ_COMMITTED,
         )
-        await self.reached({partition: value_of(end).offset for partition, end in ends.items()})
+        for partition, end in ends.items():
+            with contextlib.suppress(LostRecords):  # the partition was read again to its new end
+                await self.reached({partition: value_of(end).offset})
 
     # Fetches.
 
@@ -129,7 +168,7 @@ class TableReader:
             return True
         try:
             leaders = await self._records.leaders(idle)
-        except (KafkaError, ProtocolError, OSError) as error:
+        except _ATTEMPT_ERRORS as error:
             _raise_final(error)
             return False
         by_node: dict[int, list[TopicPartition]] = {}
@@ -155,7 +194,7 @@ class TableReader:
         )
         try:
             answers = await self._records.fetch(offsets, limits)
-        except (KafkaError, ProtocolError, OSError) as error:
+        except _ATTEMPT_ERRORS as error:
             _raise_final(error)
             answers = {}
         if not answers or any(map(_has_failed, answers.values())):
@@ -163,18 +202,35 @@ class TableReader:
             self._back_off()
         else:
             self._backoff_s = self._first_backoff_s
-        return {partition: (offsets[partition], answer) for partition, answer in answers.items()}
+        return {
+            partition: (offset, answers[partition])
+            for partition, offset in offsets.items()
+            if partition in answers
+        }
 
     async def _apply(self, results: dict[TopicPartition, Result]) -> None:
+        """Applies the answers, which are in the order of the request.
+
+        The first partition with records has at least one batch in the answer (KIP-74). So a partition without a batch
+        has no records before its end if no partition before it has a batch: compaction has removed them.
+        """
+        had_records = []
         for partition, (offset, answer) in results.items():
             if isinstance(answer, KafkaError):
                 _raise_final(answer)
             elif answer.error_code is ErrorCode.NONE:
                 await self._apply_batches(partition, offset, answer)
+                if answer.records:
+                    had_records.append(partition)
+                elif not had_records:
+                    self._advance(partition, readable_end(answer, self._level))
             elif answer.error_code is ErrorCode.OFFSET_OUT_OF_RANGE:
                 await self._reset(partition)
             else:
                 _raise_final(reading_error(partition, offset, answer.error_code))
+        for partition in had_records:
+            # The last in the order of the next request, so that busy partitions do not delay the others.
+            self.positions[partition] = self.positions.pop(partition)
 
     async def _apply_batches(self, partition: TopicPartition, offset: int, answer: PartitionData) -> None:
         aborted = aborted_transactions(answer, self._level)
@@ -191,11 +247,24 @@ class TableReader:
     async def _reset(self, partition: TopicPartition) -> None:
         """Reads the partition again from its start, as auto.offset.reset=earliest does.
 
-        Either old records were deleted, or an unclean election has removed records that were read already.
+        Either old records were deleted, or an unclean election has removed records that were read already. After an
+        error that may pass, the next fetch is out of range too, so it repeats the reset.
         """
-        starts = await list_offsets(self._client, {partition: EARLIEST})
+        try:
+            start, end = await self._offset(partition, EARLIEST), await self._offset(partition, LATEST)
+        except _ATTEMPT_ERRORS as error:
+            _raise_final(error)
+            await asyncio.sleep(self._backoff_s)
+            self._back_off()
+            return
         _log.warning("The offset %d of %s is out of range.", self.positions[partition], partition)
-        self._move(partition, value_of(starts[partition]).offset)
+        self._resets[partition] = _Reset(end, next(self._order), self._on_reset(partition))
+        self._move(partition, start)
+
+    async def _offset(self, partition: TopicPartition, spec: int) -> int:
+        is_committed = self._level == READ_COMMITTED
+        offsets = await list_offsets(self._client, {partition: spec}, read_committed=is_committed)
+        return value_of(offsets[partition]).offset
 
     def _advance(self, partition: TopicPartition, offset: int) -> None:
         self._move(partition, max(offset, self.positions[partition]))
@@ -203,11 +272,22 @@ class TableReader:
     def _move(self, partition: TopicPartition, offset: int) -> None:
         """Sets a position, and wakes the callers that wait for it."""
         self.positions[partition] = offset
+        reset = self._resets.get(partition)
+        if reset is not None and reset.end <= offset:
+            del self._resets[partition]
+            reset.finish()
+            self._give_up_lost(partition, reset)
         waiting = self._waiting[partition]
         while waiting and waiting[0][0] <= self.positions[partition]:
             _, _, future = heapq.heappop(waiting)
             if not future.done():  # the caller may have given up
                 future.set_result(None)
+
+    def _give_up_lost(self, partition: TopicPartition, reset: _Reset) -> None:
+        """Raises LostRecords to callers that waited before the reset for an offset after the end of the partition."""
+        for offset, order, future in self._waiting[partition]:
+            if offset > self.positions[partition] and order < reset.order and not future.done():
+                future.set_exception(LostRecords(partition, offset, self.positions[partition]))
 
     def _fail(self, error: Exception) -> None:
         self.error = error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from kcli.client.client import Client
@@ -67,6 +67,9 @@ class TopicTable:
     ) -> None:
         """`on_change` is called with each change in the order of its partition, also while the table loads.
 
+        If records that the table has read are lost, it reads their partition again from its start. Then `on_change`
+        gets the changes again. For a key without a record, it gets the lost record again, with the value None.
+
         `may_write` is called before each write. For example, it returns whether this member still leads its group. Only
         a TransactionalWriter also fences a process that does not know yet that it may no longer write.
         """
@@ -91,7 +94,12 @@ class TopicTable:
     async def __aenter__(self) -> Self:
         self.partitions = await ensure_topic(self._client, self._topic)
         self._reader = TableReader(
-            self._client, self._fetching, self.partitions, self._take, read_committed=self._read_committed
+            self._client,
+            self._fetching,
+            self.partitions,
+            self._take,
+            read_committed=self._read_committed,
+            on_reset=self._reset,
         )
         self._tasks = [asyncio.create_task(self._reader.run()), asyncio.create_task(self._write())]
         try:
@@ -226,6 +234,17 @@ class TopicTable:
             self.entries.pop(change.key, None)
         if self._on_change is not None:
             self._on_change(change)
+
+    def _reset(self, partition: TopicPartition) -> Callable[[], None]:
+        """Notes the entries of a partition. The returned function deletes those that were not read again."""
+        entries = [entry for entry in self.entries.items() if entry[1].partition == partition]
+
+        def drop_lost() -> None:
+            for key, change in entries:
+                if self.entries.get(key) is change:
+                    self._take(replace(change, value=None))
+
+        return drop_lost
 
 
 def _give_up(puts: Iterable[_Put], error: Exception) -> None:
