@@ -30,7 +30,7 @@ from kcli.errors import (
     error_for,
 )
 from kcli.model.addresses import Address
-from kcli.model.request_values import CoordinatorType
+from kcli.model.request_values import VERSION_MAX, CoordinatorType
 from kcli.model.topic_partition import TopicPartition, missing_partition
 from kcli.protocol.messages.metadata import (
     MetadataRequest,
@@ -158,11 +158,12 @@ class Client:
         to: int | Destination = Destination.ANY,
         timeout_ms: int | None = None,
         at_least: int = 0,
+        at_most: int = VERSION_MAX,
     ) -> Message:
-        """Sends one request once, in the newest version that both sides support. Returns the response.
+        """Sends one request once, in the newest version up to `at_most` that both sides support. Returns the response.
 
         Raises a retriable KafkaError if no server accepted or answered the request. Raises UnsupportedVersionException
-        if the newest common version is below `at_least`.
+        if this version is below `at_least`.
         """
         if (
             to is Destination.ANY
@@ -171,7 +172,7 @@ class Client:
         ):
             to = Destination.CONTROLLER  # only the active controller answers for the cluster (KIP-919)
         connection = await self._connection(to)
-        version = connection.version_for(key, at_least=at_least)
+        version = connection.version_for(key, at_least=at_least, at_most=at_most)
         timeout = (timeout_ms or self.config.request_timeout_ms) / 1000
         self._sent += 1
         try:

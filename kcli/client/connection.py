@@ -17,6 +17,7 @@ from kcli.client.tls_errors import alert_error, handshake_error
 from kcli.errors import ErrorCode, KafkaError, NetworkException, ProtocolError, UnsupportedVersionException
 from kcli.model.addresses import Address
 from kcli.model.connection_counts import ConnectionCounts
+from kcli.model.request_values import VERSION_MAX
 from kcli.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.protocol.wire.codec import Message, decoded_response, encode_request
@@ -177,19 +178,21 @@ class Connection(asyncio.BufferedProtocol):
         self.features = response
         self.versions = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
 
-    def version_for(self, key: ApiKey, *, at_least: int = 0) -> int:
-        """Returns the newest version that both sides support. Raises UnsupportedVersionException with Java's text."""
+    def version_for(self, key: ApiKey, *, at_least: int = 0, at_most: int = VERSION_MAX) -> int:
+        """Returns the newest version up to `at_most` that both sides support. Raises UnsupportedVersionException with
+        Java's text."""
         spec = API[key]
         name = spec.key.name
         if key not in self.versions:
             raise UnsupportedVersionException(f"The node does not support {name}")
         least, most = self.versions[key]
-        version = min(spec.max_version, most)
+        max_version = min(spec.max_version, at_most)
+        version = min(max_version, most)
         min_version = max(spec.min_version, at_least)
         if version < max(least, min_version):
             raise UnsupportedVersionException(
                 f"The node does not support {name} with version in range "
-                f"[{min_version},{spec.max_version}]. The supported range is [{least},{most}]."
+                f"[{min_version},{max_version}]. The supported range is [{least},{most}]."
             )
         return version
 

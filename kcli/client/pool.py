@@ -73,7 +73,7 @@ class _Slot:
 
 
 class Pool:
-    """The connections to the servers of one cluster. `send` has the parameters of `Client.send`."""
+    """The connections to the servers of one cluster. `send` has the parameters of `Client.send` except `at_most`."""
 
     def __init__(
         self,

@@ -11,6 +11,9 @@ READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 """The isolation levels of Fetch and ListOffsets (KIP-98)."""
 
+VERSION_MAX = 2**15 - 1
+"""The largest possible version of an API, which is an int16 on the wire."""
+
 CONSUMER_PROTOCOL_TYPE = "consumer"
 """The protocol type of the groups of consumers, in JoinGroup and in the lists of groups."""
 

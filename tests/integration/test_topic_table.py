@@ -24,8 +24,10 @@ from kcli.client.topic_table.writers import Batches, IdempotentWriter, Transacti
 from kcli.errors import ProducerFencedException
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.request_values import UpgradeType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record
+from kcli.protocol.wire.api import ApiKey
 from rigs import node
 from rigs.loops import on_a_loop, some_turns, until
 
@@ -45,11 +47,14 @@ class World:
         self._port = port
         self._stack = stack
 
-    async def client(self) -> AdminClient:
+    async def client(self, requests: list[ApiKey] | None = None) -> AdminClient:
+        """A client that adds the APIs of its answered requests to `requests`."""
         config = ClientConfig(
             servers=(Address("127.0.0.1", self._port),), retry_backoff_ms=5, retry_backoff_max_ms=50
         )
-        return await self._stack.enter_async_context(AdminClient(config))
+        keys = [] if requests is None else requests
+        client = AdminClient(config, on_answer=lambda key, _request, _answer: keys.append(key))
+        return await self._stack.enter_async_context(client)
 
     async def table(
         self,
@@ -201,7 +206,7 @@ async def test_a_table_does_not_have_the_records_of_aborted_transactions(tmp_pat
     class Crash(TransactionalWriter):
         """A writer whose process crashes before the end of its transaction."""
 
-        async def _end(self) -> None:
+        async def _end(self, *, committed: bool) -> None:
             raise ConnectionResetError
 
     async with world(tmp_path) as it:
@@ -221,11 +226,11 @@ async def test_a_transaction_that_failed_is_aborted_before_the_next_one(tmp_path
     class FailsOnce(TransactionalWriter):
         failures = 1
 
-        async def _end(self) -> None:
+        async def _end(self, *, committed: bool) -> None:
             if self.failures:
                 self.failures = 0
                 raise ConnectionResetError
-            await super()._end()
+            await super()._end(committed=committed)
 
     async with world(tmp_path) as it:
         table = await it.table(transactional_id="leader")
@@ -235,6 +240,123 @@ async def test_a_transaction_that_failed_is_aborted_before_the_next_one(tmp_path
         await writer.write({PARTITION: [Record(-1, 1, b"b", b"2")]})
         await table.read_to_end()
         assert values(table) == {b"b": b"2"}
+
+
+async def set_transaction_version(
+    it: World, level: int, how: UpgradeType = UpgradeType.UNSAFE_DOWNGRADE
+) -> None:
+    client = await it.client()
+    assert await client.update_features({"transaction.version": level}, how) == {"transaction.version": None}
+
+    async def is_set() -> bool:
+        features = await client.describe_features()
+        return {feature.name: feature.finalized for feature in features}["transaction.version"] == level
+
+    await until(is_set)
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_transactions_before_version_2_keep_the_epoch_and_add_their_partitions(
+    tmp_path: Path, level: int
+) -> None:
+    async def main() -> None:
+        async with world(tmp_path) as it:
+            table = await it.table(TableTopic(name="table", partitions=2), transactional_id="leader")
+            await set_transaction_version(it, level)
+            requests: list[ApiKey] = []
+            writer = TransactionalWriter(await it.client(requests), "leader")
+            await writer.claim()
+            producer = writer._producer
+            other = TopicPartition("table", 1)
+            for number in range(3):
+                value = b"%d" % number
+                records = {PARTITION: [Record(-1, 1, b"a", value), Record(-1, 1, b"b", value)]}
+                await writer.write(records | ({other: [Record(-1, 1, b"c", value)]} if number == 1 else {}))
+            assert writer._producer == producer, "without a new epoch"
+            assert writer._sequences == {PARTITION: 6, other: 1}
+            assert requests.count(ApiKey.ADD_PARTITIONS_TO_TXN) >= 3
+            await table.read_to_end()
+            assert values(table) == {b"a": b"2", b"b": b"2", b"c": b"1"}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_a_claim_fences_and_aborts_also_before_transaction_version_2(tmp_path: Path, level: int) -> None:
+    class Crash(TransactionalWriter):
+        failures = 1
+
+        async def _end(self, *, committed: bool) -> None:
+            if self.failures:
+                self.failures = 0
+                raise ConnectionResetError
+            await super()._end(committed=committed)
+
+    async def main() -> None:
+        async with world(tmp_path) as it:
+            table = await it.table(transactional_id="leader")
+            await set_transaction_version(it, level)
+            await table.claim()
+            await table.put(b"a", b"1")
+            crashes = Crash(await it.client(), "leader")
+            with pytest.raises(ConnectionResetError):
+                await crashes.write({PARTITION: [Record(-1, 1, b"a", b"lost")]})
+            with pytest.raises(ProducerFencedException):
+                await table.put(b"a", b"2")
+            await crashes.write({PARTITION: [Record(-1, 1, b"b", b"3")]})
+            await table.claim()
+            assert values(table) == {b"a": b"1", b"b": b"3"}
+            with pytest.raises(ProducerFencedException):
+                await crashes.write({PARTITION: [Record(-1, 1, b"b", b"4")]})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_writer_continues_after_a_commit_whose_answer_was_lost(tmp_path: Path, level: int) -> None:
+    class LosesAnswer(TransactionalWriter):
+        losses = 1
+
+        async def _at_coordinator(self, name, ask):  # type: ignore[no-untyped-def]
+            answer = await super()._at_coordinator(name, ask)
+            if name == "commitTransaction" and self.losses:
+                self.losses = 0
+                raise ConnectionResetError
+            return answer
+
+    async def main() -> None:
+        async with world(tmp_path) as it:
+            table = await it.table(transactional_id="leader")
+            if level < 2:
+                await set_transaction_version(it, level)
+            writer = LosesAnswer(await it.client(), "leader")
+            with pytest.raises(ConnectionResetError):
+                await writer.write({PARTITION: [Record(-1, 1, b"a", b"1")]})
+            await writer.write({PARTITION: [Record(-1, 1, b"b", b"2")]})
+            await table.read_to_end()
+            assert values(table) == {b"a": b"1", b"b": b"2"}
+
+    asyncio.run(main())
+
+
+@on_a_loop
+async def test_a_writer_follows_an_upgrade_of_transaction_version(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        table = await it.table(transactional_id="leader")
+        await set_transaction_version(it, 1)
+        requests: list[ApiKey] = []
+        writer = TransactionalWriter(await it.client(requests), "leader")
+        await writer.write({PARTITION: [Record(-1, 1, b"a", b"1")]})
+        await set_transaction_version(it, 2, UpgradeType.UPGRADE)
+        await writer.write({PARTITION: [Record(-1, 1, b"a", b"2")]})
+        epoch = writer._producer.epoch
+        await writer.claim()
+        del requests[:]
+        await writer.write({PARTITION: [Record(-1, 1, b"a", b"3")]})
+        assert ApiKey.ADD_PARTITIONS_TO_TXN not in requests
+        assert writer._producer.epoch > epoch
+        await table.read_to_end()
+        assert values(table) == {b"a": b"3"}
 
 
 @on_a_loop

@@ -18,7 +18,7 @@ from kcli.client.records.fetch import (
 from kcli.client.records.fetch_plan import FetchPosition, without_session
 from kcli.client.records.produce import produce_request, produced_partitions
 from kcli.errors import ErrorCode, KafkaError, OffsetOutOfRangeException, error_for
-from kcli.model.request_values import ACKS_ALL, EARLIEST
+from kcli.model.request_values import ACKS_ALL, EARLIEST, VERSION_MAX
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.fetch import FetchResponse, PartitionData
 from kcli.protocol.messages.metadata import MetadataResponseTopic
@@ -116,11 +116,13 @@ class Records:
         acks: int = ACKS_ALL,
         transactional_id: str | None = None,
         at_least: int = 0,
+        at_most: int = VERSION_MAX,
     ) -> dict[TopicPartition, PartitionProduceResponse | KafkaError]:
         """Sends one batch to each leader: the answer of each partition, which may have an error code, or the error of
         the request. Producer id, epoch and sequence are in the batches.
 
-        `at_least` is the lowest version of Produce. Since version 12, it adds partitions to a transaction (KIP-890).
+        `at_least` and `at_most` limit the version of Produce. Since version 12, it adds partitions to a transaction
+        (KIP-890).
         """
         assert acks != 0, "a request with acks=0 has no answer"
 
@@ -135,7 +137,9 @@ class Records:
                 acks=acks,
                 transactional_id=transactional_id,
             )
-            response = await self._client.send(request, ApiKey.PRODUCE, to=node_id, at_least=at_least)
+            response = await self._client.send(
+                request, ApiKey.PRODUCE, to=node_id, at_least=at_least, at_most=at_most
+            )
             assert isinstance(response, ProduceResponse)
             return produced_partitions(response, topic_ids)
 

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from kcli.client.admin.features import describe_features
+from kcli.client.admin.topics import group_partitions
 from kcli.client.client import Client, Node, raise_for
 from kcli.client.coordinator import at_coordinator
 from kcli.client.records.records import Records
+from kcli.config.features import TRANSACTION_VERSION
 from kcli.errors import ErrorCode, KafkaError, ProducerFencedException, error_for
-from kcli.model.request_values import CoordinatorType
+from kcli.model.request_values import VERSION_MAX, CoordinatorType
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record, advance_sequence, encode_batch
+from kcli.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
 from kcli.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kcli.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kcli.protocol.wire.api import ApiKey
 
-PRODUCE_VERSION_MIN = 12
-"""Since this version, Produce adds a partition to the transaction (KIP-890)."""
+TV2 = 2
+"""The level of transaction.version since which each transaction has a new epoch (KIP-890)."""
 
-END_TXN_VERSION_MIN = 5
-"""Since this version, EndTxn returns a new epoch for the next transaction (KIP-890)."""
+PRODUCE_SINCE_TV2 = 12
+"""Since this version, Produce adds a partition to the transaction. The versions before need AddPartitionsToTxn."""
+
+END_TXN_SINCE_TV2 = 5
+"""Since this version, EndTxn returns a new epoch for the next transaction. The versions before keep the epoch."""
+
+ADD_PARTITIONS_MAX = 3
+"""The last version of AddPartitionsToTxn for clients. Brokers send the later versions to each other."""
+
+BUMP_EPOCH_SINCE = 3
+"""Since this version, InitProducerId compares the caller's producer with the last one (KIP-360)."""
 
 NO_TRANSACTION_TIMEOUT_MS = 0x7FFF_FFFF
 """The transaction time-out that Java's idempotent producer sends."""
@@ -30,6 +47,8 @@ TRANSACTION_TIMEOUT_MS = 60_000
 """The default of transaction.timeout.ms."""
 
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
+T = TypeVar("T")
 
 Batches = Mapping[TopicPartition, Sequence[Record]]
 
@@ -99,7 +118,12 @@ class IdempotentWriter:
 
 class TransactionalWriter:
     """Writes the records of each call in one transaction. `claim` fences every other writer with the same
-    transactional id. The cluster must have transaction.version 2, the default since Apache Kafka 4.0."""
+    transactional id.
+
+    The feature transaction.version of the cluster decides how transactions begin and end, as for Java's producer. Since
+    level 2, a Produce request adds its partitions, and each transaction has a new epoch. Below this level, the writer
+    adds the partitions before, and the epoch stays. The writer looks at the level whenever it gets an epoch itself.
+    """
 
     def __init__(
         self, client: Client, transactional_id: str, *, timeout_ms: int = TRANSACTION_TIMEOUT_MS
@@ -109,6 +133,9 @@ class TransactionalWriter:
         self._transactional_id = transactional_id
         self._timeout_ms = timeout_ms
         self._producer = Producer()
+        self._has_tv2 = True
+        self._sequences: dict[TopicPartition, int] = {}
+        """The next sequence in each partition, in this epoch."""
         self._is_ready = False
         """Whether no transaction of this producer is open."""
         self._is_fenced = False
@@ -123,10 +150,12 @@ class TransactionalWriter:
             raise ProducerFencedException
         try:
             if not self._is_ready:
-                await self._begin(self._producer)
+                await self._begin_again()
             self._is_ready = False
+            if not self._has_tv2:
+                await self._add_partitions(records)
             offsets = await self._write(records)
-            await self._end()
+            await self._end(committed=True)
         except KafkaError as error:
             if error.code not in _FENCED:
                 raise
@@ -141,47 +170,117 @@ class TransactionalWriter:
                 part,
                 producer_id=self._producer.id,
                 producer_epoch=self._producer.epoch,
-                base_sequence=0,  # each transaction has a new epoch
+                base_sequence=self._sequences.get(partition, 0),
                 transactional=True,
             )
             for partition, part in records.items()
         }
-        return await _produce(self._client, self._records, batches, self._transactional_id)
+        offsets = await _produce(
+            self._client,
+            self._records,
+            batches,
+            self._transactional_id,
+            at_least=PRODUCE_SINCE_TV2 if self._has_tv2 else 0,
+            at_most=VERSION_MAX if self._has_tv2 else PRODUCE_SINCE_TV2 - 1,
+        )
+        for partition, part in records.items():
+            self._sequences[partition] = advance_sequence(self._sequences.get(partition, 0), len(part))
+        return offsets
+
+    async def _begin_again(self) -> None:
+        """Aborts a transaction that may be open after an error, and gets a new epoch.
+
+        The coordinator must not abort it on InitProducerId, because it would then fence the epoch of this producer.
+        """
+        if self._producer != Producer():
+            try:
+                await self._end(committed=False)
+            except KafkaError as error:
+                if (
+                    error.code is not ErrorCode.INVALID_TXN_STATE
+                ):  # no transaction is open, or its commit was decided
+                    raise
+        await self._begin(self._producer)
 
     async def _begin(self, producer: Producer) -> None:
         """Gets a new epoch, and ends an open transaction. With a `producer`, only if it is the last one (KIP-360)."""
+        features = await describe_features(self._client)
+        self._has_tv2 = any(
+            feature.name == TRANSACTION_VERSION and feature.finalized >= TV2 for feature in features
+        )
         request = InitProducerIdRequest(
             transactional_id=self._transactional_id,
             transaction_timeout_ms=self._timeout_ms,
             producer_id=producer.id,
             producer_epoch=producer.epoch,
         )
+        at_least = 0 if producer == Producer() else BUMP_EPOCH_SINCE
 
         async def ask(node: Node) -> Producer:
-            return _producer_of(await self._client.send(request, ApiKey.INIT_PRODUCER_ID, to=node.id))
+            response = await self._client.send(
+                request, ApiKey.INIT_PRODUCER_ID, to=node.id, at_least=at_least
+            )
+            return _producer_of(response)
 
-        self._producer = await self._at_coordinator("initTransactions", ask)
+        self._take_epoch(await self._at_coordinator("initTransactions", ask))
         self._is_ready = True
 
-    async def _end(self) -> None:
+    async def _add_partitions(self, records: Batches) -> None:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._transactional_id,
+            v3_and_below_producer_id=self._producer.id,
+            v3_and_below_producer_epoch=self._producer.epoch,
+            v3_and_below_topics=tuple(
+                AddPartitionsToTxnTopic(name=topic, partitions=tuple(numbers))
+                for topic, numbers in group_partitions(records).items()
+            ),
+        )
+
+        async def ask(node: Node) -> None:
+            response = await self._client.send(
+                request, ApiKey.ADD_PARTITIONS_TO_TXN, to=node.id, at_most=ADD_PARTITIONS_MAX
+            )
+            assert isinstance(response, AddPartitionsToTxnResponse)
+            codes = {
+                partition.partition_error_code
+                for topic in response.results_by_topic_v3_and_below
+                for partition in topic.results_by_partition
+            }
+            # If a partition has an error, the coordinator attempts nothing for the others.
+            for code in sorted(codes, key=lambda code: code is ErrorCode.OPERATION_NOT_ATTEMPTED):
+                raise_for(code)
+
+        await self._at_coordinator("addPartitionsToTransaction", ask)
+
+    async def _end(self, *, committed: bool) -> None:
         request = EndTxnRequest(
             transactional_id=self._transactional_id,
             producer_id=self._producer.id,
             producer_epoch=self._producer.epoch,
-            committed=True,
+            committed=committed,
         )
 
         async def ask(node: Node) -> Producer:
             response = await self._client.send(
-                request, ApiKey.END_TXN, to=node.id, at_least=END_TXN_VERSION_MIN
+                request,
+                ApiKey.END_TXN,
+                to=node.id,
+                at_least=END_TXN_SINCE_TV2 if self._has_tv2 else 0,
+                at_most=VERSION_MAX if self._has_tv2 else END_TXN_SINCE_TV2 - 1,
             )
             assert isinstance(response, EndTxnResponse)
             raise_for(response.error_code)
             return Producer(response.producer_id, response.producer_epoch)
 
-        self._producer = await self._at_coordinator("commitTransaction", ask)
+        producer = await self._at_coordinator("commitTransaction" if committed else "abortTransaction", ask)
+        if self._has_tv2:
+            self._take_epoch(producer)
 
-    async def _at_coordinator(self, name: str, ask: Callable[[Node], Awaitable[Producer]]) -> Producer:
+    def _take_epoch(self, producer: Producer) -> None:
+        self._producer = producer
+        self._sequences.clear()
+
+    async def _at_coordinator(self, name: str, ask: Callable[[Node], Awaitable[T]]) -> T:
         return await at_coordinator(
             self._client, name, self._transactional_id, ask, CoordinatorType.TRANSACTION
         )
@@ -198,6 +297,9 @@ async def _produce(
     records: Records,
     batches: Mapping[TopicPartition, bytes],
     transactional_id: str | None = None,
+    *,
+    at_least: int = 0,
+    at_most: int = VERSION_MAX,
 ) -> dict[TopicPartition, int]:
     """Sends batches until each of them is committed. A batch that is sent again keeps its sequence, so the log has it
     once. Returns the offset of the first record of each batch."""
@@ -209,7 +311,8 @@ async def _produce(
             left,
             timeout_ms=client.config.request_timeout_ms,
             transactional_id=transactional_id,
-            at_least=0 if transactional_id is None else PRODUCE_VERSION_MIN,
+            at_least=at_least,
+            at_most=at_most,
         )
         errors: list[KafkaError] = []
         for partition, answer in answers.items():

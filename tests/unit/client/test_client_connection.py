@@ -166,6 +166,11 @@ def test_versions_are_the_newest_both_sides_speak() -> None:
     assert connection.version_for(ApiKey.METADATA) == 9
     with pytest.raises(UnsupportedVersionException, match="does not support METADATA with version in range"):
         connection.version_for(ApiKey.METADATA, at_least=10)
+    assert connection.version_for(ApiKey.METADATA, at_least=3, at_most=4) == 4
+    with pytest.raises(
+        UnsupportedVersionException, match=r"in range \[[0-9]+,8\]\. The supported range is \[90"
+    ):
+        connection.version_for(ApiKey.PRODUCE, at_most=8)
     with pytest.raises(UnsupportedVersionException, match=r"The supported range is \[90,99\]"):
         connection.version_for(ApiKey.PRODUCE)
     with pytest.raises(UnsupportedVersionException, match="The node does not support FETCH"):
