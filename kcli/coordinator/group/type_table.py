@@ -73,6 +73,7 @@ class TypeTable:
         return self._function(question, argument.group_id)
 
     def _function(self, kind: Kind, group_id: str) -> Callable[..., Any]:
-        own = self.of(group_id)
-        function = None if own is None else own.requests.get(kind)
-        return function or self._servers[kind].requests[kind]
+        group = self._groups.get(group_id)
+        if group is not None and (function := self._types[group.group_type].requests.get(kind)) is not None:
+            return function
+        return self._servers[kind].requests[kind]

@@ -100,7 +100,9 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    frozen=True, slots=True, eq=False
+)  # the codec looks up specs often, and an identity is hashed fastest
 class ApiSpec:
     """One API: its key, its name in Kafka, its versions in Kafka 4.1, and the kinds of listeners on which it is served.
 

@@ -13,6 +13,7 @@ always have the v0 header (KIP-511).
 from __future__ import annotations
 
 import struct
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,6 +33,7 @@ Message = Any
 
 _HEADER = struct.Struct(">hhih")
 _INT32 = struct.Struct(">i")
+_RESPONSE_HEAD = struct.Struct(">ii")
 
 MAX_HEADER_TAGS = 64
 """The most tagged fields in a header. Kafka's headers have no tagged fields so far (KIP-482). The limit bounds the work
@@ -81,9 +83,11 @@ def decode_request(key: ApiKey, version: int, frame: bytes, offset: int) -> Mess
     return at_once(decoded_request(key, version, frame, offset, no_pause))
 
 
-async def decoded_request(key: ApiKey, version: int, frame: bytes, offset: int, pace: Pace) -> Message:
+def decoded_request(
+    key: ApiKey, version: int, frame: bytes, offset: int, pace: Pace
+) -> Coroutine[Any, Any, Message]:
     """Does the same as `decode_request`, and pauses a large message."""
-    return await _decoded(API[key], version, "request", frame, offset, pace)
+    return _decoded(API[key], version, "request", frame, offset, pace)
 
 
 def decode_response(key: ApiKey, version: int, frame: bytes) -> tuple[int, Message]:
@@ -153,13 +157,10 @@ def message_class(key: ApiKey, kind: str) -> type:
     return schema.message_class(API[key], kind)
 
 
-def _response_head(spec: ApiSpec, version: int, correlation_id: int) -> bytearray:
-    """A new frame with four empty bytes for the size, and the header."""
-    out = bytearray(_INT32.size)
-    out += _INT32.pack(correlation_id)
-    if _response_has_tags(spec, version):
-        out += b"\0"
-    return out
+def _response_head(spec: ApiSpec, version: int, correlation_id: int) -> bytes:
+    """The beginning of a frame: four empty bytes for the size, and the header."""
+    head = _RESPONSE_HEAD.pack(0, correlation_id)
+    return head + b"\0" if _response_has_tags(spec, version) else head
 
 
 def _sized(frame: bytearray) -> bytearray:

@@ -54,30 +54,34 @@ _ZERO_UUID = bytes(16)
 
 
 @cache
-def reader(cls: type, spec: ApiSpec, version: int) -> Read | ReadArrays:
-    """Returns the function that reads one version of a struct and makes an instance of its class."""
-    return cast("Read | ReadArrays", _ReaderSource(cls, spec, version).compiled())
+def reader(cls: type, spec: ApiSpec, version: int) -> Callable[..., Any]:
+    """Returns the function that reads one version of a struct and makes an instance of its class: a `Read`, or a
+    `ReadArrays` if the struct has arrays."""
+    return _ReaderSource(cls, spec, version).compiled()
 
 
 @cache
-def writer(cls: type, spec: ApiSpec, version: int) -> Write | WriteArrays:
-    """Returns the function that writes an instance of the class in one version."""
-    return cast("Write | WriteArrays", _WriterSource(cls, spec, version).compiled())
+def writer(cls: type, spec: ApiSpec, version: int) -> Callable[..., Any]:
+    """Returns the function that writes an instance of the class in one version: a `Write`, or a `WriteArrays` if the
+    struct has arrays."""
+    return _WriterSource(cls, spec, version).compiled()
 
 
 async def read(cls: type, spec: ApiSpec, version: int, frame: bytes, at: int, pace: Pace) -> tuple[Any, int]:
     """Reads one version of a struct. Returns an instance of its class, and the position after it."""
-    if has_arrays(cls, version):
-        return await cast(ReadArrays, reader(cls, spec, version))(frame, at, pace)
-    return cast(Read, reader(cls, spec, version))(frame, at)
+    function = reader(cls, spec, version)
+    result: tuple[Any, int] = (
+        await function(frame, at, pace) if has_arrays(cls, version) else function(frame, at)
+    )
+    return result
 
 
 async def write(cls: type, spec: ApiSpec, version: int, message: object, out: bytearray, pace: Pace) -> None:
     """Writes one version of a struct, and appends its bytes to a buffer."""
     if has_arrays(cls, version):
-        await cast(WriteArrays, writer(cls, spec, version))(message, out, pace)
+        await writer(cls, spec, version)(message, out, pace)
     else:
-        cast(Write, writer(cls, spec, version))(message, out)
+        writer(cls, spec, version)(message, out)
 
 
 @cache
@@ -283,7 +287,7 @@ class _ReaderSource(_Source):
     def _tagged_element(self, field: schema.Field) -> Read:
         if field.is_struct:
             assert not has_arrays(field.type, self.version), "no tagged struct of Kafka has an array"
-            return cast(Read, reader(field.type, self.spec, self.version))
+            return reader(field.type, self.spec, self.version)
         return _element_reader(field, True)
 
 
@@ -419,7 +423,7 @@ class _WriterSource(_Source):
 
     def _tagged_writer(self, field: schema.Field) -> Write:
         if field.is_struct:
-            one = cast(Write, writer(field.type, self.spec, self.version))
+            one: Write = writer(field.type, self.spec, self.version)
         else:
             one = _element_writer(field, True)
         return _array_writer(one) if field.is_array else one

@@ -79,10 +79,11 @@ class Output(bytearray):
 
     def frame(self) -> Buffer | list[Buffer]:
         """The whole frame with its size in its first four bytes, as one buffer or several."""
+        if not self._shared:  # as in most answers
+            _SIZE.pack_into(self, 0, len(self) - _SIZE.size)
+            return self
         size = len(self) + sum(len(written) for _, written in self._shared)
         _SIZE.pack_into(self, 0, size - _SIZE.size)
-        if not self._shared:
-            return self
         buffers: list[Buffer] = []
         whole, begin = memoryview(self), 0
         for at, written in self._shared:

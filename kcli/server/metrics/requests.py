@@ -29,7 +29,7 @@ from kcli.server.metrics.buckets import Buckets
 from kcli.server.metrics.meters import Histogram, Meter, summary
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_facts import RequestFacts
-from kcli.server.network.waiting import Answer, Waiting
+from kcli.server.network.waiting import Answer, Stopwatch, Waiting
 
 _HEAD = Struct(">hh")
 _MS_PER_SECOND = 1000
@@ -402,11 +402,12 @@ def _measure(
 ) -> None:
     """Measures a request until its answer is taken."""
 
+    work = Stopwatch(metrics.clock.monotonic)
+    waiting.timers.append(work)
+
     def taken(_task: asyncio.Future[Answer]) -> None:
         nonlocal times
-        worked, total = begun.local, metrics.clock.monotonic() - begun.at
-        if waiting.work is not None:
-            worked += waiting.work.worked_seconds
+        worked, total = begun.local + work.worked_seconds, metrics.clock.monotonic() - begun.at
         if facts.has_news:
             times = _noted(metrics, times, facts)
         facts.answering = times

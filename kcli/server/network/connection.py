@@ -546,7 +546,8 @@ class Connection(asyncio.BufferedProtocol):
                 scratch, limit = self._frames.take_scratch(), self._frames.small
                 limit.hold(self, len(scratch))
                 self._leave_to_handler(answer, scratch, limit)
-            answer.task.add_done_callback(answer.frame_is_read)
+            if answer.reads_frame:
+                answer.task.add_done_callback(answer.frame_is_read)
             answer.task.add_done_callback(self._send_ready)
         elif answer is not None:
             if self._pending:

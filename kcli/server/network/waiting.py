@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from kcli.errors import ProtocolError
 from kcli.model.buffers import Buffer, Part
+from kcli.runtime.turns import Timer
 
 Answer = Buffer | list[Part] | None
 """A whole response frame, as one buffer or several parts. None if the client expects no answer (Produce with
@@ -53,12 +54,13 @@ class Waiting:
     client disconnects.
 
     `reads_frame` is True while the handler needs the bytes of the request. The connection leaves their buffer to the
-    task until `frame_is_read`. `work` measures the work of the task.
+    task until `frame_is_read`. `timers` run while the task works. A timer that is added at once runs from the first
+    step of the task on.
     """
 
     name: str
     task: asyncio.Future[Answer]
-    work: Stopwatch | None = None
+    timers: list[Timer] = field(default_factory=list)
     only_waits: bool = False
     may_be_dropped: bool = False
     reads_frame: bool = False

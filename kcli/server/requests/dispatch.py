@@ -41,7 +41,7 @@ from kcli.runtime.turns import Timer, continued
 from kcli.security.acls.audit import report_left_out
 from kcli.security.authorizer import ALLOW_ALL, Authorizer
 from kcli.server.metrics.metrics import Metrics
-from kcli.server.network.waiting import Answer, Stopwatch, Waiting, answered
+from kcli.server.network.waiting import Answer, Waiting, answered
 from kcli.server.requests.apis import Api, Forwarding
 from kcli.server.requests.context import RequestContext
 from kcli.server.requests.defects import Defects
@@ -149,8 +149,7 @@ class Dispatch:
         except StopIteration as end:
             answer: Answer = end.value
             return answer
-        stopwatch = Stopwatch(self._quotas.clock.monotonic)
-        timers: list[Timer] = [stopwatch]
+        timers: list[Timer] = []
         if context.throttle is not None:
             context.throttle.pause()
             timers.append(context.throttle)
@@ -159,7 +158,7 @@ class Dispatch:
             task=asyncio.get_running_loop().create_task(
                 continued(serving, awaited, timers), name=route.spec.name
             ),
-            work=stopwatch,
+            timers=timers,
             only_waits=context.only_waits,
             may_be_dropped=context.only_waits or route.api.only_reads,
             reads_frame=route.reads_frame and not context.only_waits,
@@ -415,16 +414,21 @@ def _general(key: ApiKey) -> tuple[Decode[Any], Encode[Any]]:
     codec = importlib.import_module(CODEC)
     spec = API[key]
 
-    async def decode(version: int, frame: memoryview, at: int, pace: Pace) -> Any:
+    def decode(version: int, frame: memoryview, at: int, pace: Pace) -> Coroutine[Any, Any, Any]:
         if len(frame) > DECODED_AT_ONCE_BYTES:
             codec.prepare(key, version)
-        return await codec.decoded_request(key, version, bytes(frame), at, pace)
+        decoding: Coroutine[Any, Any, Any] = codec.decoded_request(key, version, bytes(frame), at, pace)
+        return decoding
 
-    async def encode(response: object, version: int, correlation_id: int, pace: Pace) -> Answer:
+    def encode(
+        response: object, version: int, correlation_id: int, pace: Pace
+    ) -> Coroutine[Any, Any, Answer]:
         # ApiVersions is the only API that is answered even if the version is unsupported (KIP-511).
         known = version if spec.min_version <= version <= spec.max_version else 0
-        answer: Answer = await codec.encoded_response(response, key, known, correlation_id, pace)
-        return answer
+        encoding: Coroutine[Any, Any, Answer] = codec.encoded_response(
+            response, key, known, correlation_id, pace
+        )
+        return encoding
 
     return decode, encode
 

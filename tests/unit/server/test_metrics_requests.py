@@ -19,7 +19,7 @@ from kcli.server.metrics.requests import (
 )
 from kcli.server.network.connection import Connection, Serve
 from kcli.server.network.request_facts import RequestFacts
-from kcli.server.network.waiting import Answer, Stopwatch, Waiting
+from kcli.server.network.waiting import Answer, Waiting
 from kcli.server.requests.apis import WAITING_BY_DESIGN
 
 CONNECTION = cast(
@@ -81,10 +81,10 @@ def test_an_answer_at_once_is_local_time(clock: HandClock, metrics: RequestMetri
 def test_waiting_is_remote_time(clock: HandClock, metrics: RequestMetrics) -> None:
     async def story() -> None:
         task: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        work = Stopwatch(lambda: clock.seconds)
-        dispatch = serving(clock, metrics, 0.001, Waiting(name="Produce", task=task, work=work))
+        dispatch = serving(clock, metrics, 0.001, Waiting(name="Produce", task=task))
         waiting = dispatch(CONNECTION, frame(ApiKey.PRODUCE, 9))
         assert isinstance(waiting, Waiting)
+        (work,) = waiting.timers
         clock.seconds += 0.5
         work.resume()
         clock.seconds += 0.002
