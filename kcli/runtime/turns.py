@@ -62,12 +62,14 @@ class Timer(Protocol):
     def pause(self) -> None: ...
 
 
-@types.coroutine
-def continued(
-    work: Coroutine[Any, Any, T], first: object, timers: Sequence[Timer] = ()
-) -> Generator[Any, Any, T]:
+async def continued(work: Coroutine[Any, Any, T], first: object, timers: Sequence[Timer] = ()) -> T:
     """Continues a coroutine that its caller has driven by hand, with `work.send(None)`. `first` is the future that the
     coroutine then awaited. A task can run the result. The timers run while the coroutine uses the event loop."""
+    return await _rest(work, first, timers)  # since Python 3.12, a task does not run a generator
+
+
+@types.coroutine
+def _rest(work: Coroutine[Any, Any, T], first: object, timers: Sequence[Timer]) -> Generator[Any, Any, T]:
     awaited = first
     while True:
         thrown: BaseException | None = None
@@ -100,15 +102,18 @@ def run_in_background(work: Coroutine[Any, Any, None]) -> None:
 
 
 def started(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-    """Runs work until it first suspends, and returns a future of its result. So several pieces of work can begin before
-    the first of them ends. A task is made only if the work suspends."""
+    """Runs work until it first suspends, and returns a future of its result or error. So several pieces of work can
+    begin before the first of them ends. A task is made only if the work suspends."""
+    ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     try:
         first = work.send(None)
     except StopIteration as end:
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        done.set_result(end.value)
-        return done
-    return asyncio.ensure_future(continued(work, first))
+        ended.set_result(end.value)
+    except Exception as error:
+        ended.set_exception(error)
+    else:
+        return asyncio.ensure_future(continued(work, first))
+    return ended
 
 
 async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:

@@ -4,6 +4,7 @@ together. Work that its caller has begun by hand continues in a task."""
 from __future__ import annotations
 
 import asyncio
+import inspect
 import itertools
 from collections.abc import Coroutine
 from typing import Any
@@ -17,6 +18,7 @@ from kcli.runtime.turns import (
     continued,
     next_turn,
     run_in_background,
+    started,
     turns_given,
     within,
 )
@@ -206,6 +208,37 @@ async def test_begun_work_may_survive_a_cancellation() -> None:
     await asyncio.sleep(0)
     task.cancel()
     assert await task == "survived"
+
+
+@on_a_loop
+async def test_newer_versions_of_python_can_run_the_rest_of_work() -> None:
+    """Since Python 3.12, a task runs only what the keyword async defines."""
+    work = asyncio.sleep(0)
+    rest = continued(work, work.send(None))
+    assert inspect.iscoroutine(rest)
+    await rest
+
+
+@on_a_loop
+async def test_started_work_gives_its_error_to_the_caller_that_waits_for_it() -> None:
+    async def failing(*, at_once: bool) -> None:
+        if not at_once:
+            await asyncio.sleep(0)
+        raise ValueError("told")
+
+    async def result() -> int:
+        return 7
+
+    begun: list[asyncio.Future[Any]] = [
+        started(failing(at_once=True)),
+        started(failing(at_once=False)),
+        started(result()),
+    ]
+    assert [future.done() for future in begun] == [True, False, True]
+    for future in begun[:2]:
+        with pytest.raises(ValueError, match="told"):
+            await future
+    assert await begun[2] == 7
 
 
 @on_a_loop
