@@ -9,6 +9,9 @@ from typing import NamedTuple
 
 Config = Mapping[str, str]
 
+CONNECTOR = -1
+"""The task number that stands for the connector itself (Java's CONNECTOR_TASK)."""
+
 
 class TaskId(NamedTuple):
     """A task, by the name of its connector and its number. The number -1 stands for the connector itself."""
