@@ -42,5 +42,5 @@ class Plugins(Protocol):
     def all(self, *kinds: PluginType) -> Sequence[Plugin]: ...
 
     def find(self, name: str, *kinds: PluginType) -> Plugin:
-        """The plugin of a class name or alias. Raises ConnectException with near matches if there is none."""
+        """The plugin of a class name or alias. Raises ConnectException with near matches if the name is unknown."""
         ...
