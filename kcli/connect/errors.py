@@ -51,3 +51,7 @@ class NotLeader(KcliError):
     def __init__(self, url: str | None) -> None:
         super().__init__(f"the worker at {url} answers this request")
         self.url = url
+
+
+class TooManyTasks(KcliError):
+    """A connector has made more configurations of tasks than tasks.max, which is a defect of the connector."""

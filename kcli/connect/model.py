@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-Config = Mapping[str, str]
+Config = Mapping[str, str | None]
+"""A configuration as a user has sent it. A key with null stays as it is, if its validation passes."""
 
 CONNECTOR = -1
 """The task number that stands for the connector itself (Java's CONNECTOR_TASK)."""

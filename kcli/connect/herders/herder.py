@@ -6,11 +6,12 @@ Each method may raise `RestError`. In a group of workers, a method that another 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from kcli.connect.config.infos import ConfigInfos, KeyInfo
-from kcli.connect.config.plugin import Plugin
+from kcli.connect.herders.logger_levels import LoggerLevels
+from kcli.connect.herders.validator import Validator
+from kcli.connect.herders.views import Views
 from kcli.connect.model import (
     Config,
     ConnectorInfo,
@@ -18,21 +19,14 @@ from kcli.connect.model import (
     InternalSignature,
     RestartRequest,
     SourceOffsets,
-    Status,
     TargetState,
     TaskId,
-    TaskInfo,
 )
 
 
 class Created(NamedTuple):
     is_new: bool
     info: ConnectorInfo
-
-
-class LoggerLevel(NamedTuple):
-    level: str
-    last_modified_ms: int | None
 
 
 class Health(NamedTuple):
@@ -51,35 +45,24 @@ class Herder(Protocol):
         """Returns when the herder has done the work before this call, so that it is shown to be alive."""
         ...
 
-    async def connectors(self) -> Sequence[str]: ...
-
-    async def connector_info(self, name: str) -> ConnectorInfo: ...
-
-    async def connector_config(self, name: str) -> Config: ...
-
-    async def connector_status(self, name: str) -> ConnectorState: ...
-
-    async def task_status(self, task: TaskId) -> Status: ...
-
-    async def tasks(self, name: str) -> Sequence[TaskInfo]: ...
-
-    def plugins(self, *, connectors_only: bool) -> Sequence[Plugin]: ...
-
-    async def plugin_config(self, name: str, version: str | None) -> Sequence[KeyInfo]:
-        """The keys of a plugin, by its class name or alias."""
+    @property
+    def views(self) -> Views:
+        """The connectors, their configurations and their states."""
         ...
 
-    async def validate(self, config: Mapping[str, str | None]) -> ConfigInfos:
-        """Validates a configuration with everything that `PUT /connector-plugins/P/config/validate` checks."""
-        ...
+    @property
+    def validator(self) -> Validator: ...
+
+    @property
+    def loggers(self) -> LoggerLevels: ...
 
     async def put_config(
-        self, name: str, config: Mapping[str, str | None], target: TargetState | None, *, may_replace: bool
+        self, name: str, config: Config, target: TargetState | None, *, may_replace: bool
     ) -> Created:
         """Writes a configuration after it is validated."""
         ...
 
-    async def patch_config(self, name: str, patch: Mapping[str, str | None]) -> ConnectorInfo:
+    async def patch_config(self, name: str, patch: Config) -> ConnectorInfo:
         """Changes some keys. None deletes a key (KIP-477)."""
         ...
 
@@ -89,7 +72,7 @@ class Herder(Protocol):
 
     async def resume(self, name: str) -> None: ...
 
-    async def stop(self, name: str) -> None:
+    async def stop_connector(self, name: str) -> None:
         """Stops a connector, so that it has no tasks (KIP-875)."""
         ...
 
@@ -100,8 +83,6 @@ class Herder(Protocol):
     async def restart(self, request: RestartRequest) -> ConnectorState:
         """Restarts a connector and its tasks (KIP-745)."""
         ...
-
-    async def active_topics(self, name: str) -> Sequence[str]: ...
 
     async def reset_active_topics(self, name: str) -> None: ...
 
@@ -123,10 +104,6 @@ class Herder(Protocol):
         """Fences the producers of the last generation of tasks (KIP-618)."""
         ...
 
-    def loggers(self) -> Mapping[str, LoggerLevel]: ...
-
-    def logger(self, name: str) -> LoggerLevel | None: ...
-
-    async def set_logger_level(self, name: str, level: str, *, in_cluster: bool) -> Sequence[str]:
-        """Returns the names of the loggers of this worker that changed."""
+    async def set_logger_level(self, name: str, level: str) -> None:
+        """Sets the level of a logger of all workers (KIP-976)."""
         ...

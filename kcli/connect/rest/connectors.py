@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import re
@@ -75,40 +74,40 @@ class ConnectorResources:
     # Reads.
 
     async def _list(self, call: Call) -> Reply:
-        names = await self._herder.connectors()
+        names = self._herder.views.connectors()
         if "expand" not in call.queries:
             return Reply(list(names))
-        details = await asyncio.gather(*(self._details(name, call.queries["expand"]) for name in names))
-        return Reply({name: detail for name, detail in zip(names, details, strict=True) if detail})
+        details = {name: self._details(name, call.queries["expand"]) for name in names}
+        return Reply({name: detail for name, detail in details.items() if detail})
 
-    async def _details(self, name: str, expansions: Sequence[str]) -> dict[str, object]:
+    def _details(self, name: str, expansions: Sequence[str]) -> dict[str, object]:
         """The expanded details of a connector. A connector that vanishes in the meantime has none."""
         try:
             details: dict[str, object] = {}
             if "status" in expansions:
-                details["status"] = entities.connector_state(await self._herder.connector_status(name))
+                details["status"] = entities.connector_state(self._herder.views.connector_state(name))
             if "info" in expansions:
-                details["info"] = entities.connector_info(await self._herder.connector_info(name))
+                details["info"] = entities.connector_info(self._herder.views.info(name))
             return details
         except NotFound:
             return {}
 
     async def _info(self, call: Call) -> Reply:
-        return Reply(entities.connector_info(await self._herder.connector_info(_connector(call))))
+        return Reply(entities.connector_info(self._herder.views.info(_connector(call))))
 
     async def _config(self, call: Call) -> Reply:
-        return Reply(dict(await self._herder.connector_config(_connector(call))))
+        return Reply(dict(self._herder.views.config(_connector(call))))
 
     async def _status(self, call: Call) -> Reply:
-        return Reply(entities.connector_state(await self._herder.connector_status(_connector(call))))
+        return Reply(entities.connector_state(self._herder.views.connector_state(_connector(call))))
 
     async def _tasks(self, call: Call) -> Reply:
-        infos = await self._herder.tasks(_connector(call))
+        infos = self._herder.views.tasks(_connector(call))
         return Reply([entities.task_info(info) for info in infos])
 
     async def _task_status(self, call: Call) -> Reply:
         task = _task(call)
-        return Reply(entities.task_state(task.task, await self._herder.task_status(task)))
+        return Reply(entities.task_state(task.task, self._herder.views.task_status(task)))
 
     # Configurations.
 
@@ -163,7 +162,7 @@ class ConnectorResources:
         return _ACCEPTED
 
     async def _stop(self, call: Call) -> Reply:
-        await self._herder.stop(_connector(call))
+        await self._herder.stop_connector(_connector(call))
         return _NO_CONTENT
 
     async def _restart(self, call: Call) -> Reply:
@@ -187,7 +186,7 @@ class ConnectorResources:
     async def _topics(self, call: Call) -> Reply:
         self._check_tracking()
         name = _connector(call)
-        return Reply(entities.topics(name, await self._herder.active_topics(name)))
+        return Reply(entities.topics(name, self._herder.views.topics(name)))
 
     async def _reset_topics(self, call: Call) -> Reply:
         self._check_tracking()

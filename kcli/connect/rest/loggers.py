@@ -31,12 +31,12 @@ class LoggerResources:
 
     async def _list(self, call: Call) -> Reply:
         return Reply(
-            {name: entities.logger(*level) for name, level in sorted(self._herder.loggers().items())}
+            {name: entities.logger(*level) for name, level in sorted(self._herder.loggers.all().items())}
         )
 
     async def _get(self, call: Call) -> Reply:
         name = call.parameters["logger"]
-        level = self._herder.logger(name)
+        level = self._herder.loggers.get(name)
         if level is None:
             raise NotFound(f"Logger {name} not found.")
         return Reply(entities.logger(*level))
@@ -55,7 +55,8 @@ class LoggerResources:
         scope = call.query.get("scope", "worker").lower()
         if scope not in ("worker", "cluster"):
             _log.warning("Received invalid scope '%s' in request, using scope worker", scope)
-        changed = await self._herder.set_logger_level(
-            call.parameters["logger"], level.upper(), in_cluster=scope == "cluster"
-        )
-        return Reply(status=HTTPStatus.NO_CONTENT) if scope == "cluster" else Reply(list(changed))
+        name = call.parameters["logger"]
+        if scope == "cluster":
+            await self._herder.set_logger_level(name, level.upper())
+            return Reply(status=HTTPStatus.NO_CONTENT)
+        return Reply(list(self._herder.loggers.set(name, level.upper())))

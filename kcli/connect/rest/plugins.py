@@ -29,11 +29,13 @@ class PluginResources:
     async def _list(self, call: Call) -> Reply:
         # JAX-RS reads any text but "true" as false. A missing parameter has the default true.
         only_connectors = call.query.get("connectorsOnly", "true").lower() == "true"
-        plugins = self._herder.plugins(connectors_only=only_connectors)
+        plugins = self._herder.validator.plugins(connectors_only=only_connectors)
         return Reply([entities.plugin(plugin) for plugin in plugins])
 
     async def _config(self, call: Call) -> Reply:
-        keys = await self._herder.plugin_config(call.parameters["plugin"], call.query.get("version"))
+        keys = await self._herder.validator.plugin_config(
+            call.parameters["plugin"], call.query.get("version")
+        )
         return Reply([entities.key_info(key) for key in keys])
 
     async def _validate(self, call: Call) -> Reply:
@@ -46,7 +48,7 @@ class PluginResources:
         if included is not None and not _short(included).endswith(_short(plugin)):
             raise BadRequest(f"Included connector type {included} does not match request type {plugin}")
         try:
-            return Reply(entities.config_infos(await self._herder.validate(config)))
+            return Reply(entities.config_infos(await self._herder.validator.validate(config)))
         except (RestError, ConnectException) as error:
             # Java waits for the validation in another thread, so its error is wrapped and loses its status.
             raise RestError(f"{error.java_class}: {error}", 500) from error

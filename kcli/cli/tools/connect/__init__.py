@@ -1,0 +1,1 @@
+"""The commands of Kafka Connect: workers, and the control of connectors."""

@@ -1,0 +1,52 @@
+"""Writes the states that the engine reports to the status store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from kcli.connect.model import State, Status, TaskId
+from kcli.connect.stores.store import StatusStore
+
+_log = logging.getLogger("org.apache.kafka.connect.runtime.AbstractHerder")
+
+_SAFE = (State.FAILED, State.UNASSIGNED)
+"""States that must not replace a newer state, because another worker may run the task already."""
+
+
+class StatusReports:
+    """Implements StatusListener. `generation` is the current generation of the worker, and 0 without a group."""
+
+    def __init__(
+        self,
+        statuses: StatusStore,
+        worker_id: str,
+        generation: Callable[[], int],
+        on_reconfigure: Callable[[str], None],
+        *,
+        tracks_topics: bool,
+    ) -> None:
+        self._statuses = statuses
+        self._worker_id = worker_id
+        self._generation = generation
+        self._on_reconfigure = on_reconfigure
+        self._tracks_topics = tracks_topics
+
+    def changed(
+        self, id: TaskId, state: State, *, trace: str | None = None, version: str | None = None
+    ) -> None:
+        status = Status(state, self._worker_id, self._generation(), trace, version)
+        self._statuses.put(id, status, safely=state in _SAFE)
+
+    def deleted(self, connector: str) -> None:
+        """Forgets the statuses and the topics of a connector that is deleted."""
+        for number in sorted(self._statuses.tasks(connector)):
+            self.changed(TaskId(connector, number), State.DESTROYED)
+        self.changed(TaskId(connector, -1), State.DESTROYED)
+
+    def used_topic(self, task: TaskId, topic: str) -> None:
+        if self._tracks_topics and topic not in self._statuses.topics(task.connector):
+            self._statuses.put_topic(task, topic)
+
+    def reconfigure(self, connector: str) -> None:
+        self._on_reconfigure(connector)
