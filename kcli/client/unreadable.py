@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kcli.client.client import raise_for
 from kcli.client.records.fetch import FetchLimits
-from kcli.client.records.records import Records, value_of
+from kcli.client.records.records import Records
 from kcli.errors import CorruptRecordError, KafkaError
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import BatchHeader, crc_is_valid, iter_batches, read_records
@@ -73,6 +72,5 @@ def invalid_reason(records: bytes, position: int, header: BatchHeader) -> str | 
 
 async def _fetched(client: AdminClient, place: TopicPartition, offset: int) -> bytes:
     limits = FetchLimits(max_wait_ms=0, max_bytes=FETCHED_BYTES, partition_max_bytes=FETCHED_BYTES)
-    answer = value_of((await Records(client).fetch({place: offset}, limits))[place])
-    raise_for(answer.error_code)
+    answer = await Records(client).read_now(place, offset, limits)
     return bytes(answer.records or b"")

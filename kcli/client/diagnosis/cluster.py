@@ -171,9 +171,8 @@ class ClusterWalk:
         limits = FetchLimits(
             max_wait_ms=READ_WAIT_MS, max_bytes=FETCH_MAX_BYTES, partition_max_bytes=FETCH_MAX_BYTES
         )
-        part = value_of((await self._records.fetch({partition: offset}, limits))[partition])
-        raise_for(part.error_code)
-        content = bytes(part.records or b"")
+        answer = await self._records.read_now(partition, offset, limits)
+        content = bytes(answer.records or b"")
         return [
             record.value
             for position, _ in iter_batches(content)

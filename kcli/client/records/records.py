@@ -17,7 +17,7 @@ from kcli.client.records.fetch import (
 )
 from kcli.client.records.fetch_plan import FetchPosition, without_session
 from kcli.client.records.produce import produce_request, produced_partitions
-from kcli.errors import ErrorCode, KafkaError, OffsetOutOfRangeException, error_for
+from kcli.errors import ErrorCode, KafkaError, OffsetOutOfRangeException, TimeoutException, error_for
 from kcli.model.request_values import ACKS_ALL, EARLIEST, VERSION_MAX
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.fetch import FetchResponse, PartitionData
@@ -155,10 +155,7 @@ class Records:
         """
 
         async def attempt() -> PartitionData:
-            answer = value_of((await self.fetch({partition: offset}, limits))[partition])
-            if answer.error_code is not ErrorCode.NONE:
-                raise reading_error(partition, offset, answer.error_code)
-            return answer
+            return await self._fetch_one(partition, offset, limits)
 
         try:
             return offset, await self._client.call("fetch", attempt)
@@ -168,6 +165,32 @@ class Records:
                 raise
             offset = start
             return offset, await self._client.call("fetch", attempt)
+
+    async def read_now(self, partition: TopicPartition, offset: int, limits: FetchLimits) -> PartitionData:
+        """Fetches from one partition, and after an error that may pass once more, from the leader of that time.
+
+        So a caller that reports the state of a partition learns an error soon, but does not report a change of leader.
+        Returns an answer without an error.
+        """
+        try:
+            return await self._fetch_one(partition, offset, limits)
+        except KafkaError as error:
+            if not error.retriable or isinstance(error, TimeoutException):
+                raise
+        await asyncio.sleep(self._client.config.retry_backoff_ms / 1000)
+        return await self._fetch_one(partition, offset, limits)
+
+    async def _fetch_one(self, partition: TopicPartition, offset: int, limits: FetchLimits) -> PartitionData:
+        answers = await self.fetch({partition: offset}, limits)
+        if partition not in answers:
+            # A broker whose quota is used up answers without partitions, and serves the next request later (KIP-219).
+            raise error_for(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"the answer of the broker lacks {partition}"
+            )
+        answer = value_of(answers[partition])
+        if answer.error_code is not ErrorCode.NONE:
+            raise reading_error(partition, offset, answer.error_code)
+        return answer
 
     async def _start(self, partition: TopicPartition) -> int:
         from kcli.client.admin.offsets import list_offsets

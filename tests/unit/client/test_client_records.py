@@ -7,19 +7,22 @@ import contextlib
 import threading
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 
+from kcli.client.admin.admin import AdminClient
 from kcli.client.client import CONNECTION_IDLE_S, Client
 from kcli.client.config import client_config
 from kcli.client.records.fetch import FetchLimits
 from kcli.client.records.records import Leader, Records, value_of
+from kcli.client.unreadable import unreadable_batch
 from kcli.errors import (
     ErrorCode,
     KafkaError,
     LeaderNotAvailableException,
     OffsetOutOfRangeException,
+    ThrottlingQuotaExceededException,
     UnknownTopicOrPartitionException,
 )
 from kcli.model.topic_partition import TopicPartition
@@ -46,6 +49,8 @@ class Brokers:
         """The brokers that close a connection at the next Fetch or Produce request."""
         self.holds: set[int] = set()
         """The brokers that do not answer a Fetch request, and close the connection when `is_over` is set."""
+        self.throttled = 0
+        """The number of Fetch requests that get an answer without partitions, because a quota is used up."""
         self.is_over = threading.Event()
         self.servers = {broker: ScriptedServer(self._script(broker)) for broker in (1, 2)}
 
@@ -109,6 +114,9 @@ class Brokers:
         if broker in self.holds:
             self.is_over.wait()
             return None
+        if self.throttled:
+            self.throttled -= 1
+            return fe.FetchResponse(throttle_time_ms=1)
         (topic,) = request.topics
         assert topic.topic_id == TOPIC_ID
         return fe.FetchResponse(
@@ -216,6 +224,47 @@ async def test_a_read_follows_a_change_of_leader() -> None:
             brokers.leaders[0] = 2
             offset, answer = await records.read(P0, 11, LIMITS)
     assert (offset, answer.records) == (11, b"11")
+
+
+@on_a_loop
+async def test_a_read_continues_after_an_answer_of_a_throttled_broker() -> None:
+    with Brokers() as brokers:
+        async with brokers.records() as records:
+            for read in (records.read, records.read_now):
+                brokers.throttled = 1
+                await read(P0, 10, LIMITS)
+            brokers.throttled = 2
+            with pytest.raises(ThrottlingQuotaExceededException, match="lacks t-0"):
+                await records.read_now(P0, 10, LIMITS)
+
+
+@on_a_loop
+async def test_a_single_read_follows_one_change_of_leader() -> None:
+    with Brokers() as brokers:
+        async with brokers.records() as records:
+            await records.leaders([P0, P2])
+            brokers.leaders[0] = 2
+            assert (await records.read_now(P0, 11, LIMITS)).records == b"11"
+            with pytest.raises(LeaderNotAvailableException):
+                await records.read_now(P2, 11, LIMITS)
+            before = brokers.sent(ApiKey.FETCH)
+            with pytest.raises(OffsetOutOfRangeException):
+                await records.read_now(P1, LOG_END + 1, LIMITS)
+            assert brokers.sent(ApiKey.FETCH) == before + 1, "another attempt would get this error too"
+
+
+@on_a_loop
+async def test_the_search_for_an_unreadable_batch_follows_a_change_of_leader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with Brokers() as brokers:
+        async with brokers.records() as records:
+            await records.leaders([P0])
+            brokers.leaders[0] = 2
+            monkeypatch.setattr("kcli.client.unreadable.Records", lambda _: records)
+            monkeypatch.setattr("kcli.client.unreadable.iter_batches", lambda batches: iter(()))
+            assert await unreadable_batch(cast(AdminClient, records._client), P0, 11) is None
+    assert [len(server.sent(ApiKey.FETCH)) for server in brokers.servers.values()] == [1, 1]
 
 
 @on_a_loop
