@@ -2,6 +2,8 @@
 
 `range` and `roundrobin` are eager: a member gives up all its partitions before each rebalance. `cooperative-sticky` is
 incremental: a partition that moves is assigned only after its owner has given it up (KIP-429).
+
+The racks of members and replicas are ignored (KIP-881), because no program of kcli consumes with these assignors.
 """
 
 from __future__ import annotations

@@ -114,8 +114,8 @@ class Membership:
     def silent_since_ms(self) -> int | None:
         """The time since which the coordinator has not answered: the time of its last answer, or of the start.
 
-        None for a member that is not in the group and does not join, and while a JoinGroup or a SyncGroup is
-        unanswered, because the coordinator holds these requests during a rebalance and keeps the member meanwhile.
+        None for a member that is not in the group and does not join. None also while a JoinGroup or a SyncGroup is
+        unanswered, because the coordinator may hold it during a rebalance. The coordinator keeps such a member.
         """
         if self.state is State.UNJOINED or self._request is not None:
             return None
