@@ -16,7 +16,7 @@ from kcli.errors import ErrorCode
 from kcli.metadata.image import TopicImage
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
-from kcli.protocol.messages import api_versions, fetch, list_offsets, produce
+from kcli.protocol.messages import api_versions, delete_records, fetch, list_offsets, produce
 from kcli.protocol.wire.api import API, ApiKey
 from kcli.runtime.turns import turns_given
 from rigs.data_path import BrokerRig, batch, image_of, topic_image
@@ -455,6 +455,24 @@ def test_a_request_waits_once_for_each_partition(tmp_path: Path) -> None:
         ]
 
     pair = topic_image("pair", 2, replicas=(1, 2))
+    run(tmp_path, scenario, pair)
+
+
+def test_a_deletion_waits_once_for_each_partition_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        await send(client, produce_request(batch(b"a"), topic=pair, acks=1))
+        await read(await rig.connect(), fetch_request(1, topic=pair, replica_id=2))
+        part = delete_records.DeleteRecordsPartition(partition_index=0, offset=1)
+        topic = delete_records.DeleteRecordsTopic(name="pair", partitions=(part,) * MANY)
+        request = delete_records.DeleteRecordsRequest(topics=(topic,), timeout_ms=50)
+        deletions = rig.replicas.get("pair", 0).deletions
+        response = await client.call(request, ApiKey.DELETE_RECORDS, 2)
+        codes = [row.error_code for row in response.topics[0].partitions]
+        assert codes == [ErrorCode.REQUEST_TIMED_OUT] * MANY
+        assert len(deletions) == 1
+        assert deletions.end() == [], "its end frees the request"
+
+    pair = topic_image("pair", replicas=(1, 2))
     run(tmp_path, scenario, pair)
 
 

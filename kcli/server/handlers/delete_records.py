@@ -7,10 +7,9 @@ not longer than the timeout of the request. A follower learns the log start offs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 from kcli.errors import (
     ErrorCode,
@@ -48,6 +47,8 @@ HIGH_WATERMARK = -1
 
 PARTITION_COST = 50
 """A partition takes 5 µs, or 50 µs and more if segments are deleted."""
+WAIT_COST = 3
+"""The cost to begin the wait for a partition, or to put its result into the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,27 +61,19 @@ class Ports:
 Context = RequestContext[Ports]
 
 
-class Deletion(NamedTuple):
-    """A deletion that waits until the low watermark of the partition reaches `offset`."""
-
-    topic: str
-    leader: LeaderPartition
-    offset: Offset
-
-
 async def handle(context: Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     allowed = await context.allowed(DELETE_TOPIC, (topic.name for topic in request.topics))
-    deletions: list[Deletion] = []
+    offsets: dict[LeaderPartition, Offset] = {}
 
     def delete(topic: DeleteRecordsTopic, part: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         if topic.name not in allowed:
             return _failed(part.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return _delete(context, topic.name, part, deletions)
+        return _delete(context, topic.name, part, offsets)
 
     response = await _by_partition(context, PARTITION_COST, request, delete)
-    if not deletions:
+    if not offsets:
         return response
-    return _after_wait(response, deletions, await _wait(context, request.timeout_ms, deletions))
+    return await _after_wait(context, response, offsets, await _wait(context, request.timeout_ms, offsets))
 
 
 async def error_response(
@@ -109,8 +102,9 @@ async def _by_partition(
 
 
 def _delete(
-    context: Context, topic: str, part: DeleteRecordsPartition, deletions: list[Deletion]
+    context: Context, topic: str, part: DeleteRecordsPartition, offsets: dict[LeaderPartition, Offset]
 ) -> DeleteRecordsPartitionResult:
+    """Deletes records of the leader. Adds the offset to `offsets` if the low watermark must still reach it."""
     try:
         if is_internal(topic):
             raise InvalidTopicException(f"Cannot delete records of internal topic {topic}")
@@ -127,63 +121,67 @@ def _delete(
         return _failed(part.partition_index, KafkaStorageException.code)
     low_watermark = leader.low_watermark
     if low_watermark < offset:
-        deletions.append(Deletion(topic, leader, offset))
+        offsets[leader] = max(offset, offsets.get(leader, offset))
     return DeleteRecordsPartitionResult(partition_index=part.partition_index, low_watermark=low_watermark)
 
 
 async def _wait(
-    context: Context, timeout_ms: int, deletions: list[Deletion]
-) -> dict[tuple[str, int], DeleteRecordsPartitionResult]:
-    """Waits until the low watermark of each partition has reached the offset of its deletion, or until the timeout of
-    the request has passed. Returns the results of the partitions whose wait has ended."""
-    results: dict[tuple[str, int], DeleteRecordsPartitionResult] = {}
+    context: Context, timeout_ms: int, offsets: Mapping[LeaderPartition, Offset]
+) -> dict[LeaderPartition, DeleteRecordsPartitionResult]:
+    """Waits until the low watermark of each partition has reached its offset, or until the timeout of the request has
+    passed. Returns the results of the partitions whose wait has ended."""
+    results: dict[LeaderPartition, DeleteRecordsPartitionResult] = {}
     waits = context.ports.metrics.waits
-    parked = ParkedRequest(ProduceWait(len(deletions)))
+    parked = ParkedRequest(ProduceWait(len(offsets)))
 
-    def reached(deletion: Deletion) -> None:
-        results[deletion.topic, deletion.leader.partition] = _outcome(context, deletion)
+    def reached(leader: LeaderPartition) -> None:
+        results[leader] = _outcome(context, leader)
         parked.committed()
 
-    waits.deletions.begin(len(deletions))
-    context.wait_only()
+    begun = []
+    waits.deletions.begin(len(offsets))
     try:
-        for deletion in deletions:
-            deletion.leader.when_deleted(deletion.offset, partial(reached, deletion))
+        for leader, offset in offsets.items():
+            await context.pace(WAIT_COST)
+            begun.append(leader.when_deleted(offset, partial(reached, leader)))
+        context.wait_only()
         await parked.wait(timeout_ms)
     finally:
-        waits.deletions.end(len(deletions))
-    waits.expired.deletions += len(deletions) - len(results)
-    return dict(results)
+        waits.deletions.end(len(offsets))
+        for wait in begun:
+            if wait is not None:
+                wait.drop()
+    waits.expired.deletions += len(offsets) - len(results)
+    return results
 
 
-def _outcome(context: Context, deletion: Deletion) -> DeleteRecordsPartitionResult:
-    leader = deletion.leader
+def _outcome(context: Context, leader: LeaderPartition) -> DeleteRecordsPartitionResult:
     if not leader.is_leader:
         return _failed(leader.partition, error_of_ended(context.ports.loader.image, leader))
     return DeleteRecordsPartitionResult(partition_index=leader.partition, low_watermark=leader.low_watermark)
 
 
-def _after_wait(
+async def _after_wait(
+    context: Context,
     response: DeleteRecordsResponse,
-    deletions: list[Deletion],
-    results: dict[tuple[str, int], DeleteRecordsPartitionResult],
+    offsets: Mapping[LeaderPartition, Offset],
+    results: Mapping[LeaderPartition, DeleteRecordsPartitionResult],
 ) -> DeleteRecordsResponse:
     """The response with the results of the partitions that waited. A partition without a result has timed out."""
     waited = {
-        (topic, leader.partition): _failed(leader.partition, ErrorCode.REQUEST_TIMED_OUT)
-        for topic, leader, _ in deletions
-    } | results
-    return DeleteRecordsResponse(
-        topics=tuple(
-            replace(
-                topic,
-                partitions=tuple(
-                    waited.get((topic.name, part.partition_index), part) for part in topic.partitions
-                ),
-            )
-            for topic in response.topics
-        )
+        (leader.topic, leader.partition): results.get(leader)
+        or _failed(leader.partition, ErrorCode.REQUEST_TIMED_OUT)
+        for leader in offsets
+    }
+    topics = await nested(
+        context.pace,
+        WAIT_COST,
+        response.topics,
+        lambda topic: topic.partitions,
+        lambda topic, part: waited.get((topic.name, part.partition_index), part),
+        lambda topic, parts: replace(topic, partitions=parts),
     )
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _failed(partition: int, code: ErrorCode) -> DeleteRecordsPartitionResult:

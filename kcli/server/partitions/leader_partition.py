@@ -442,14 +442,13 @@ class LeaderPartition:
         callback()
         return None
 
-    def when_deleted(self, offset: Offset, callback: Callable[[], None]) -> None:
-        """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. If the low watermark
-        is high enough already, calls `callback` immediately.
-        """
+    def when_deleted(self, offset: Offset, callback: Callable[[], None]) -> Wait[Callable[[], None]] | None:
+        """Calls `callback` when the low watermark reaches `offset`, or when the leadership ends. Does the rest as
+        `when_committed`."""
         if self.is_leader and self.low_watermark < offset:
-            self.deletions.wait_for(offset, callback)
-        else:
-            callback()
+            return self.deletions.wait_for(offset, callback)
+        callback()
+        return None
 
     def _joining(self) -> Container[BrokerId]:
         """The replicas that will soon join the ISR. The high watermark already waits for these replicas. The present
