@@ -113,6 +113,10 @@ def consumer_group_id(connector: str) -> str:
     return f"connect-{connector}"
 
 
-def with_prefix(texts: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """The keys that begin with `prefix`, without it."""
-    return {key.removeprefix(prefix): text for key, text in texts.items() if key.startswith(prefix)}
+def with_prefix(texts: Mapping[str, str | None], prefix: str) -> dict[str, str]:
+    """The keys that begin with `prefix`, without it. A key with null counts as missing."""
+    return {
+        key.removeprefix(prefix): text
+        for key, text in texts.items()
+        if text is not None and key.startswith(prefix)
+    }

@@ -117,7 +117,7 @@ class ConnectorResources:
             raise InvalidBody("the body is empty: expected an object with the fields name and config")
         request = object_of(body, ("name", "config", "initial_state"), "a new connector")
         name = (text_of(request.get("name"), "name") or "").strip(_BLANKS)
-        target = _initial_state(request.get("initial_state"))
+        target = initial_state(request.get("initial_state"))
         config = _named(name, _config_of(request.get("config"), "config"))
         return self._created(await self._herder.put_config(name, config, target, may_replace=False))
 
@@ -255,7 +255,7 @@ def _is_true(text: str | None) -> bool:
     return text is not None and text.lower() == "true"
 
 
-def _initial_state(value: object) -> TargetState | None:
+def initial_state(value: object) -> TargetState | None:
     if value is None:
         return None
     state = _INITIAL_STATES.get(str(value).upper())

@@ -49,13 +49,17 @@ class ServerStores:
 
 def server_stores(config: ListenerConfig) -> ServerStores:
     """Loads the stores of a listener. Raises ConfigError if they are missing or invalid."""
+    return stores_of(store_settings(config.text), config.listener)
+
+
+def stores_of(settings: StoreSettings, listener: str) -> ServerStores:
+    """Loads stores. `listener` is a name for errors. Raises ConfigError if they are missing or invalid."""
     from kcli.security.tls.stores import load_key_store, load_trust_store
 
-    settings = store_settings(config.text)
     keys = load_key_store(settings)
     if keys is None:
         raise ConfigError(
-            f"listener {config.listener} uses TLS and has no certificate: set ssl.keystore.location, or "
+            f"listener {listener} uses TLS and has no certificate: set ssl.keystore.location, or "
             "ssl.keystore.key and ssl.keystore.certificate.chain",
             key="ssl.keystore.location",
         )
@@ -84,15 +88,26 @@ def uses_sasl(config: ListenerConfig) -> bool:
 
 def server_context(config: ListenerConfig, stores: ServerStores | None = None) -> ssl.SSLContext:
     """Makes the TLS context of a listener. Raises ConfigError if a store or a key is invalid."""
-    stores = stores or server_stores(config)
+    return context_of_server(
+        stores or server_stores(config),
+        client_auth=client_auth(config),
+        protocols=config.listed("ssl.enabled.protocols"),
+        ciphers=config.listed("ssl.cipher.suites"),
+    )
+
+
+def context_of_server(
+    stores: ServerStores, *, client_auth: str, protocols: Sequence[str], ciphers: Sequence[str]
+) -> ssl.SSLContext:
+    """Makes the TLS context of a server. `client_auth` is a value of ssl.client.auth. Raises ConfigError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_TICKET
     context.num_tickets = 0
-    context.verify_mode = _CLIENT_AUTH[client_auth(config)]
+    context.verify_mode = _CLIENT_AUTH[client_auth]
     _trust(context, stores.trusted)
     for entry in reversed(stores.keys.entries):  # of two keys of the same type, OpenSSL uses the last
         _load_entry(context, entry, stores.trusted)
-    _limit(context, config.listed("ssl.enabled.protocols"), config.listed("ssl.cipher.suites"))
+    _limit(context, protocols, ciphers)
     return context
 
 

@@ -1,0 +1,215 @@
+"""Runs a worker until a signal stops it: `kcli connect-standalone` and `kcli connect-distributed`.
+
+The exit codes are Java's: 1 without arguments, 2 for an error before the start, 3 for an error of the start or of a
+connector, and 128 plus the number of the signal that stopped the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from kcli.client.admin.admin import AdminClient
+from kcli.client.config import ClientConfigError, client_config
+from kcli.config.definition import ConfigError
+from kcli.config.environment import logs_directory
+from kcli.config.properties import load
+from kcli.connect.assembly import DistributedWorker, StandaloneWorker
+from kcli.connect.config.clients import ClientKind
+from kcli.connect.config.worker import WorkerConfig, distributed_config, standalone_config
+from kcli.connect.connector_files import read_connector_file
+from kcli.connect.rest.server import RestServer
+from kcli.connect.rest.settings import rest_settings
+from kcli.errors import KafkaError, KcliError
+from kcli.formats.connect.errors import ConnectException
+from kcli.runtime.network import SystemNetwork
+from kcli.server import logging as server_logging
+from kcli.server.logging import LogSettings
+
+STANDALONE, DISTRIBUTED = "standalone", "distributed"
+
+_cli_log = logging.getLogger("org.apache.kafka.connect.cli.AbstractConnectCli")
+_log = logging.getLogger("org.apache.kafka.connect.runtime.Connect")
+
+USAGE_ERROR, SET_UP_ERROR, START_ERROR = 1, 2, 3
+SIGNALLED = 128
+_USAGES = {
+    STANDALONE: "ConnectStandalone worker.properties [connector1.properties connector2.json ...]",
+    DISTRIBUTED: "ConnectDistributed worker.properties",
+}
+_CONFIGS: dict[str, Callable[..., WorkerConfig]] = {
+    STANDALONE: standalone_config,
+    DISTRIBUTED: distributed_config,
+}
+
+Worker = StandaloneWorker | DistributedWorker
+
+
+def run(mode: str, files: Sequence[str]) -> int:
+    """Runs a worker. `files` are its properties, and with mode `standalone` also the files of connectors.
+
+    Returns the exit code.
+    """
+    _configure_log()
+    if not files or "--help" in files:
+        _cli_log.info("Usage: %s", _USAGES[mode])
+        return USAGE_ERROR
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(mode, files))
+
+
+def _configure_log() -> None:
+    directory = logs_directory()
+    settings = LogSettings(
+        directory=None if directory is None else Path(directory), levels={"root": logging.INFO}
+    )
+    server_logging.configure(settings)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        return factory
+    return None
+
+
+async def _run(mode: str, files: Sequence[str]) -> int:
+    began = time.monotonic()
+    stop = _Stop()
+    try:
+        _cli_log.info("Kafka Connect worker initializing ...")
+        config = _CONFIGS[mode](load(files[0]))
+        for warning in config.warnings:
+            _cli_log.warning("%s", warning)
+        worker, rest = await _set_up(config)
+    except (ConfigError, ClientConfigError, KafkaError, ConnectException, OSError) as error:
+        _cli_log.error("Stopping due to error: %s", error)
+        return SET_UP_ERROR
+    _cli_log.info("Kafka Connect worker initialization took %dms", (time.monotonic() - began) * 1000)
+    try:
+        async with _running(worker, rest, stop):
+            if isinstance(worker, StandaloneWorker):
+                await _create_connectors(worker, files[1:])
+            await stop.wait()
+    except _Failed:
+        return START_ERROR
+    return SIGNALLED + stop.number if stop.number is not None else USAGE_ERROR
+
+
+class _Failed(Exception):
+    """The worker or a connector could not start. The reason is in the log."""
+
+
+class _Stop:
+    """The first signal that stops the worker. A second one has no effect, because the stop has limits of time."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._event = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._receive, number)
+
+    def _receive(self, number: int) -> None:
+        if self.number is None:
+            self.number = number
+        self._event.set()
+
+    def end(self) -> None:
+        """Ends the wait without a signal, because the worker cannot go on."""
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+
+
+async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer]:
+    """Reaches the cluster, listens, and makes the worker. Raises the error of what fails."""
+    cluster_id = await _cluster_id(config)
+    _cli_log.info("Kafka cluster ID: %s", cluster_id)
+    rest = RestServer(rest_settings(config), SystemNetwork())
+    try:
+        addresses = await rest.listen()
+    except OSError as error:
+        raise ConnectException(f"Unable to initialize REST server: {error}") from error
+    url = config.rest.advertised_url(addresses, _local_host())
+    _cli_log.info("REST server listening at %s, advertising URL %s", url, url)
+    make = StandaloneWorker if config.group is None else DistributedWorker
+    worker = make(config, cluster_id, url)
+    rest.serve(worker.herder, url)
+    return worker, rest
+
+
+def _local_host() -> str:
+    """The address of this machine, as Java's `InetAddress.getLocalHost` finds it."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"
+
+
+async def _cluster_id(config: WorkerConfig) -> str:
+    settings = client_config(config.clients.worker(ClientKind.ADMIN))
+    try:
+        async with AdminClient(settings, SystemNetwork()) as admin:
+            return (await admin.describe_cluster()).cluster_id or ""
+    except (KafkaError, OSError) as error:
+        raise ConnectException(
+            "Failed to connect to and describe Kafka cluster. Check worker's broker connection and security "
+            f"properties. {error}"
+        ) from error
+
+
+@contextlib.asynccontextmanager
+async def _running(worker: Worker, rest: RestServer, stop: _Stop) -> AsyncIterator[None]:
+    """Runs the worker inside. Raises _Failed if it cannot start."""
+    _log.info("Kafka Connect starting")
+    running = asyncio.create_task(worker.run())
+    running.add_done_callback(lambda _: stop.end())
+    try:
+        started = asyncio.create_task(worker.started())
+        await asyncio.wait((running, started), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            started.cancel()
+            _cli_log.error("Failed to start Connect", exc_info=running.exception())
+            raise _Failed
+        _log.info("Kafka Connect started")
+        yield
+    finally:
+        _log.info("Kafka Connect stopping")
+        await rest.stop()
+        worker.stop()
+        result = (await asyncio.gather(running, return_exceptions=True))[0]
+        if isinstance(result, Exception):
+            _log.error("Uncaught exception in herder work thread, exiting: %s", result, exc_info=result)
+        _log.info("Kafka Connect stopped")
+
+
+async def _create_connectors(worker: StandaloneWorker, files: Sequence[str]) -> None:
+    """Creates the connectors of files. Raises _Failed at the first one that fails."""
+    for path in files:
+        try:
+            file = read_connector_file(path)
+        except (OSError, ConnectException) as error:
+            _cli_log.error("Stopping after connector error: %s", error)
+            raise _Failed from error
+        try:
+            await worker.herder.put_config(file.name, file.config, file.target, may_replace=False)
+        except KcliError as error:
+            _cli_log.error("Failed to create connector for %s", path)
+            _cli_log.error("Stopping after connector error: %s", error)
+            raise _Failed from error
+        _cli_log.info("Created connector %s", file.name)
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1], sys.argv[2:]))
