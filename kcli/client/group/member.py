@@ -154,6 +154,10 @@ class Member:
         group = self.settings.group_id
         if self._coordinator is not None:
             forget_coordinator(self._client, group)
+            if self.coordinator_silent_since is not None:
+                # The look-up must not wait on a connection that is cut off. A connection on which the coordinator may
+                # hold a request stays open: the time limit of this request closes it.
+                self._client.disconnect(self._coordinator)
         try:
             self._coordinator = await find_coordinator(self._client, group)
         except (KafkaError, ProtocolError, OSError) as error:

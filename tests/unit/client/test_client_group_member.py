@@ -111,16 +111,34 @@ async def test_a_member_knows_since_when_its_coordinator_is_silent() -> None:
     heard = member.coordinator_silent_since
     assert heard is not None and loop.time() - heard < 10
     coordinator.hold(ApiKey.HEARTBEAT)
-    move_clock(60)
+    move_clock(40)
     await some_turns()
     assert member.coordinator_silent_since == heard
     coordinator.held[ApiKey.HEARTBEAT].set_result(None)
     move_clock(5)
     await some_turns()
-    assert member.coordinator_silent_since is not None and member.coordinator_silent_since > heard + 60
+    assert member.coordinator_silent_since is not None and member.coordinator_silent_since > heard + 40
     await member.leave()
     await running
     assert member.coordinator_silent_since is None
+
+
+@on_a_loop
+async def test_a_member_closes_the_connection_to_a_coordinator_that_was_silent_for_a_session() -> None:
+    coordinator = Coordinator()
+    member = member_of(coordinator, Toy())
+    running = asyncio.create_task(member.run())
+    await some_turns(40)
+    heartbeat = coordinator.hold(ApiKey.HEARTBEAT)
+    move_clock(4)
+    await some_turns()
+    move_clock(45)
+    await some_turns()
+    assert heartbeat.done(), "the connection is closed"
+    assert coordinator.requests[-3:-1] == [ApiKey.HEARTBEAT, ApiKey.FIND_COORDINATOR]
+    del coordinator.held[ApiKey.HEARTBEAT]
+    await member.leave()
+    await running
 
 
 @on_a_loop
