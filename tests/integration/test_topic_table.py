@@ -20,7 +20,7 @@ from kcli.client.topic_table.changes import Change
 from kcli.client.topic_table.reader import TableClosed
 from kcli.client.topic_table.table import Fenced, TopicTable
 from kcli.client.topic_table.topic import NotCompacted, TableTopic
-from kcli.client.topic_table.writers import Batches, IdempotentWriter, TransactionalWriter, Writer
+from kcli.client.topic_table.writers import Batches, IdempotentWriter, Producer, TransactionalWriter, Writer
 from kcli.errors import ProducerFencedException
 from kcli.model.addresses import Address
 from kcli.model.configs import ConfigResource, ConfigResourceType
@@ -266,6 +266,7 @@ def test_transactions_before_version_2_keep_the_epoch_and_add_their_partitions(
             requests: list[ApiKey] = []
             writer = TransactionalWriter(await it.client(requests), "leader")
             await writer.claim()
+            await table.put_all([])
             producer = writer._producer
             other = TopicPartition("table", 1)
             for number in range(3):
@@ -337,6 +338,17 @@ def test_a_writer_continues_after_a_commit_whose_answer_was_lost(tmp_path: Path,
             assert values(table) == {b"a": b"1", b"b": b"2"}
 
     asyncio.run(main())
+
+
+@on_a_loop
+async def test_a_writer_that_its_coordinator_has_forgotten_begins_again(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        table = await it.table(transactional_id="leader")
+        writer = TransactionalWriter(await it.client(), "unused for a long time")
+        writer._producer = Producer(7, 3)
+        await writer.write({PARTITION: [Record(-1, 1, b"a", b"1")]})
+        await table.read_to_end()
+        assert values(table) == {b"a": b"1"}
 
 
 @on_a_loop

@@ -155,6 +155,8 @@ class TopicTable:
     async def put_all(self, entries: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Writes several values, in one transaction if the writer has transactions. Waits until the table has them."""
         assert self._reader is not None, "the table is open"
+        if not entries:
+            return  # before transaction.version 2, a coordinator refuses to end a transaction without partitions
         now_ms, count = self._clock.now_ms(), len(self.partitions)
         records = [
             (self.partitions[partition_of(key, count)], Record(timestamp_ms=now_ms, key=key, value=value))

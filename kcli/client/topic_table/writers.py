@@ -48,6 +48,9 @@ TRANSACTION_TIMEOUT_MS = 60_000
 
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
+_NOT_OPEN = (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+"""The errors of EndTxn if no transaction is open, its commit was decided, or the coordinator has forgotten it."""
+
 T = TypeVar("T")
 
 Batches = Mapping[TopicPartition, Sequence[Record]]
@@ -193,21 +196,17 @@ class TransactionalWriter:
         The coordinator must not abort it on InitProducerId, because it would then fence the epoch of this producer.
         """
         if self._producer != Producer():
+            await self._learn_version()
             try:
                 await self._end(committed=False)
             except KafkaError as error:
-                if (
-                    error.code is not ErrorCode.INVALID_TXN_STATE
-                ):  # no transaction is open, or its commit was decided
+                if error.code not in _NOT_OPEN:
                     raise
         await self._begin(self._producer)
 
     async def _begin(self, producer: Producer) -> None:
         """Gets a new epoch, and ends an open transaction. With a `producer`, only if it is the last one (KIP-360)."""
-        features = await describe_features(self._client)
-        self._has_tv2 = any(
-            feature.name == TRANSACTION_VERSION and feature.finalized >= TV2 for feature in features
-        )
+        await self._learn_version()
         request = InitProducerIdRequest(
             transactional_id=self._transactional_id,
             transaction_timeout_ms=self._timeout_ms,
@@ -224,6 +223,12 @@ class TransactionalWriter:
 
         self._take_epoch(await self._at_coordinator("initTransactions", ask))
         self._is_ready = True
+
+    async def _learn_version(self) -> None:
+        features = await describe_features(self._client)
+        self._has_tv2 = any(
+            feature.name == TRANSACTION_VERSION and feature.finalized >= TV2 for feature in features
+        )
 
     async def _add_partitions(self, records: Batches) -> None:
         request = AddPartitionsToTxnRequest(
