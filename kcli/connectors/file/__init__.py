@@ -1,0 +1,1 @@
+"""The connectors of files: each line is a record."""
