@@ -21,6 +21,8 @@ case "${1##*.}" in
     ClientMetricsCommand) command=client-metrics ;;
     ClusterTool) command=cluster ;;
     ConfigCommand) command=configs ;;
+    ConnectDistributed) command=connect-distributed ;;
+    ConnectStandalone) command=connect-standalone ;;
     ConsoleConsumer) command=console-consumer ;;
     ConsoleProducer) command=console-producer ;;
     ConsumerGroupCommand) command=consumer-groups ;;

@@ -21,6 +21,8 @@ MAIN_CLASSES = {
     "ClientMetricsCommand": "client-metrics",
     "ClusterTool": "cluster",
     "ConfigCommand": "configs",
+    "ConnectDistributed": "connect-distributed",
+    "ConnectStandalone": "connect-standalone",
     "ConsoleConsumer": "console-consumer",
     "ConsoleProducer": "console-producer",
     "ConsumerGroupCommand": "consumer-groups",

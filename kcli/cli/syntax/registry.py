@@ -35,7 +35,8 @@ class Tool:
         return command
 
 
-_TOPICS, _DATA, _GROUPS, _CLUSTER, _SERVER = "Topics", "Records", "Groups", "Cluster", "Server and disk"
+_TOPICS, _DATA, _GROUPS, _CONNECT = "Topics", "Records", "Groups", "Connect"
+_CLUSTER, _SERVER = "Cluster", "Server and disk"
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool
@@ -224,6 +225,27 @@ TOOLS: dict[str, Tool] = {
             "Serve a web console for one or more clusters.",
             _CLUSTER,
             place="console_ui",
+        ),
+        Tool(
+            "connect-standalone",
+            "connect-standalone.sh",
+            "Run connectors in one worker of Kafka Connect.",
+            _CONNECT,
+            place="connect.standalone",
+        ),
+        Tool(
+            "connect-distributed",
+            "connect-distributed.sh",
+            "Run a worker of Kafka Connect that shares connectors with others.",
+            _CONNECT,
+            place="connect.distributed",
+        ),
+        Tool(
+            "connect",
+            "",
+            "Show and change the connectors of Kafka Connect.",
+            _CONNECT,
+            place="connect.command",
         ),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
