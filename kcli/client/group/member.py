@@ -160,6 +160,8 @@ class Member:
                 self._client.disconnect(self._coordinator)
         try:
             self._coordinator = await find_coordinator(self._client, group)
+            # A coordinator that cannot be reached is not found. So an unanswered request has at least been sent.
+            await self._client.connection_to(self._coordinator)
         except (KafkaError, ProtocolError, OSError) as error:
             self._carry_out(self._membership.not_found(_kafka_error(error), self._now_ms))
         else:

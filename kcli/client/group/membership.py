@@ -182,7 +182,7 @@ class Membership:
         """A request has no answer. Unless the error is final, the coordinator is looked up again."""
         if self._forget_sent(sent):
             self._has_coordinator = False
-            if not sent.is_heartbeat:
+            if not sent.is_heartbeat and not self._failures:
                 self._silent_since_ms = now_ms  # the coordinator may have held the request until now
             self._back_off(now_ms)
             self._heartbeat_at_ms = min(self._heartbeat_at_ms, self._retry_at_ms)

@@ -12,7 +12,7 @@ from kcli.client.group.assignors import RoundRobinAssignor
 from kcli.client.group.consumer import ConsumerProtocol
 from kcli.client.group.membership import Membership, State
 from kcli.client.group.requests import GroupSettings
-from kcli.errors import ErrorCode, NetworkException, error_for
+from kcli.errors import ErrorCode, KafkaError, NetworkException, error_for
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.messages.heartbeat import HeartbeatResponse
 from kcli.protocol.messages.join_group import JoinGroupResponse
@@ -93,8 +93,9 @@ class ClassicMember(Member):
     def _add(self, actions: Iterable[Action]) -> None:
         for action in actions:
             if isinstance(action, End):
-                code = ErrorCode.NONE if action.error is None else action.error.code
-                assert code is ErrorCode.NONE or self._may_be_fenced(code), f"{self.name}: {action.error!r}"
+                error = action.error
+                may_end = isinstance(error, KafkaError) and self._may_be_fenced(error.code)
+                assert error is None or may_end, f"{self.name}: {error!r}"
             else:
                 self._actions.append(action)
 

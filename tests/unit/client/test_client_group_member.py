@@ -32,6 +32,7 @@ class Coordinator(Client):
         super().__init__(ClientConfig(servers=(Address("h", 1),)))
         self.requests: list[ApiKey] = []
         self.held: dict[ApiKey, asyncio.Future[None]] = {}
+        self.is_reachable = True
 
     async def send(
         self, message: Any, key: ApiKey, *, to: int | Destination = Destination.ANY, **_: Any
@@ -54,6 +55,10 @@ class Coordinator(Client):
                 return HeartbeatResponse()
             case _:
                 return LeaveGroupResponse()
+
+    async def connection_to(self, node: Node) -> Any:
+        if not self.is_reachable:
+            raise NetworkException("refused")
 
     def hold(self, key: ApiKey) -> asyncio.Future[None]:
         self.held[key] = asyncio.get_running_loop().create_future()
@@ -121,6 +126,33 @@ async def test_a_member_knows_since_when_its_coordinator_is_silent() -> None:
     await member.leave()
     await running
     assert member.coordinator_silent_since is None
+
+
+@on_a_loop
+async def test_a_member_that_joins_notices_a_coordinator_that_cannot_be_reached() -> None:
+    coordinator = Coordinator()
+    join = coordinator.hold(ApiKey.JOIN_GROUP)
+    member = member_of(coordinator, Toy())
+    running = asyncio.create_task(member.run())
+    await some_turns()
+    coordinator.is_reachable = False
+    join.set_exception(NetworkException("closed"))
+    await some_turns()
+    since = member.coordinator_silent_since
+    assert since is not None
+    before = coordinator.requests.count(ApiKey.JOIN_GROUP)
+    for _ in range(5):
+        move_clock(10)
+        await some_turns()
+        assert member.coordinator_silent_since == since
+    assert coordinator.requests.count(ApiKey.JOIN_GROUP) == before
+    coordinator.is_reachable = True
+    del coordinator.held[ApiKey.JOIN_GROUP]
+    move_clock(10)
+    await some_turns(40)
+    assert member.state is State.STABLE
+    await member.leave()
+    await running
 
 
 @on_a_loop
