@@ -14,6 +14,7 @@ import pytest
 from kcli.config.topic import LogConfig
 from kcli.errors import ErrorCode
 from kcli.metadata.image import TopicImage
+from kcli.model.request_values import OffsetSpec
 from kcli.protocol.batches.batch import iter_batches, read_records
 from kcli.protocol.batches.compression import Codec
 from kcli.protocol.messages import api_versions, delete_records, fetch, list_offsets, produce
@@ -474,6 +475,33 @@ def test_a_deletion_waits_once_for_each_partition_and_leaves_nothing_behind(tmp_
 
     pair = topic_image("pair", replicas=(1, 2))
     run(tmp_path, scenario, pair)
+
+
+def test_searches_by_timestamp_take_turns(tmp_path: Path) -> None:
+    """Each search may have to read all records of a batch."""
+
+    async def turns(client: Client, timestamp: int) -> int:
+        parts = tuple(
+            list_offsets.ListOffsetsPartition(partition_index=index, timestamp=timestamp)
+            for index in range(9)
+        )
+        topic = list_offsets.ListOffsetsTopic(name="wide", partitions=parts)
+        before = turns_given()
+        response = await client.call(
+            list_offsets.ListOffsetsRequest(replica_id=-1, topics=(topic,)), ApiKey.LIST_OFFSETS, 7
+        )
+        assert {row.error_code for row in response.topics[0].partitions} == {ErrorCode.NONE}
+        return turns_given() - before
+
+    async def scenario(rig: BrokerRig, client: Client) -> None:
+        for index in range(9):
+            await send(client, produce_request(batch(b"a"), topic=wide, partition=index))
+        assert await turns(client, OffsetSpec.LATEST) == 0
+        assert await turns(client, OffsetSpec.MAX_TIMESTAMP) >= 4
+        assert await turns(client, 0) >= 4
+
+    wide = topic_image("wide", 9)
+    run(tmp_path, scenario, wide)
 
 
 def test_a_parked_follower_is_woken_by_an_append(tmp_path: Path) -> None:

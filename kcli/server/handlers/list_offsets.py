@@ -61,6 +61,9 @@ DEBUGGING_REPLICA = -2
 GROUP_COST = 1
 """The cost to list a partition of the request under the name of its topic. It takes 0.2 µs."""
 PARTITION_COST = 20
+SEARCH_COST = 500
+"""The cost of the first step of a search for a timestamp. It takes 30 µs if the batches are small, but it reads all
+records of one batch. A batch of 500 records takes 0.7 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +209,7 @@ async def _find(
 
 async def _result(context: Context, search: Search) -> TimestampOffset | None:
     """The result of a search. A search with more than one step takes long, so a thread does the other steps."""
+    await context.pace(SEARCH_COST)
     try:
         next(search)
     except StopIteration as end:
