@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from kcli.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchR
 from kcli.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcli.protocol.wire import codec
 from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.turns import turns_given
 from kcli.security.acls.audit import AUDIT_LOG
 from kcli.security.authorizer import AUDIT_LINES_MAX, Asker
 from kcli.security.principal import Principal
@@ -34,8 +36,9 @@ from kcli.server.handlers.shared import visible_topics
 from kcli.server.handlers.shared.visible_topics import VisibleTopics
 from kcli.server.requests.rights import Rights
 from rigs.loops import on_a_loop, until
-from rigs.node import create, send
+from rigs.node import connect, create, send
 from rigs.rights import Secured, secured
+from rigs.sasl import ALICE, log_in
 
 FETCH_VERSION = 12
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
@@ -128,6 +131,46 @@ async def test_a_session_checks_its_partitions_again_only_if_a_right_may_have_ch
         assert await checked(5) == ["a", "b", "c"]
         caplog.set_level(logging.DEBUG, AUDIT_LOG.name)
         assert await checked(6) == ["a", "b", "c"], "the audit log needs the lines"
+
+
+@on_a_loop
+async def test_a_session_may_change_while_its_rights_are_checked(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        names = tuple(f"t{number}" for number in range(1000))
+        full = await it.alice.call(fetch(0, 0, *names), ApiKey.FETCH, FETCH_VERSION)
+        other = await connect(it.node, "SASL")
+        await log_in(other, ALICE)
+        turns = turns_given()
+        it.alice.post(fetch(full.session_id, 1), ApiKey.FETCH, FETCH_VERSION)
+        await until(lambda: turns_given() > turns)
+        changed = await other.call(fetch(full.session_id, 2, "new"), ApiKey.FETCH, FETCH_VERSION)
+        assert codes(changed)["new"] is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        _, checked = await it.alice.receive(ApiKey.FETCH, FETCH_VERSION)
+        assert (checked.error_code, checked.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, ())
+
+
+@on_a_loop
+async def test_a_fetch_that_waits_does_not_read_the_topics_of_the_next_fetch(tmp_path: Path) -> None:
+    async with secured(tmp_path) as it:
+        for name in ("mine", "secret"):
+            await create(it.admin, name)
+        await it.allow(READ, TOPIC, "mine")
+        full = await it.alice.call(fetch(0, 0, "mine"), ApiKey.FETCH, FETCH_VERSION)
+        await it.alice.call(fetch(full.session_id, 1), ApiKey.FETCH, FETCH_VERSION)  # keeps her permissions
+        other = await connect(it.node, "SASL")
+        await log_in(other, ALICE)
+        waiting = replace(fetch(full.session_id, 2), max_wait_ms=600_000, min_bytes=1)
+        it.alice.post(waiting, ApiKey.FETCH, FETCH_VERSION)
+        assert it.node.broker is not None
+        parked = it.node.broker.replicas.get("mine", 0).parked_fetches
+        await until(lambda: parked)
+        refused = await other.call(fetch(full.session_id, 3, "secret"), ApiKey.FETCH, FETCH_VERSION)
+        assert codes(refused) == {"secret": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+        for name in ("secret", "mine"):
+            assert (await send(it.admin, name, BATCH)).error_code is ErrorCode.NONE
+        _, woken = await it.alice.receive(ApiKey.FETCH, FETCH_VERSION)
+        assert woken.responses == ()
+        assert woken.error_code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 @on_a_loop

@@ -103,6 +103,7 @@ async def handle(context: Context, request: FetchRequest) -> FetchResponse:
         sizes = {read.target: _waited_bytes(read, min_bytes) for read in reads}
         if sum(sizes.values()) < min_bytes:
             await _RecordsWait(context, scope, sizes, min_bytes).wait(reads)
+            scope.check_is_last()
             reads = await read_all(context, scope)
     return await _respond(context, scope, reads)
 
@@ -136,14 +137,16 @@ async def _check_topics(context: Context, scope: FetchScope) -> None:
         topic = topics.topic_by_id(target.topic_id)
         return None if topic is None else topic.name
 
-    names = (name for target in scope.by_key.values() if (name := name_of(target)) is not None)
+    targets = list(scope.by_key.values())
+    names = (name for target in targets if (name := name_of(target)) is not None)
     allowed = scope.allowed = await context.allowed(READ_TOPIC, names)
     are_all = True
-    for target in scope.by_key.values():
+    for target in targets:
         await context.pace(PARTITION_COST)
         if name_of(target) not in allowed:  # also a target with an unknown id, which may be known later
             are_all = False
             scope.wake(target)
+    scope.check_is_last()
     if are_all:
         scope.keep_allowed(key)
 

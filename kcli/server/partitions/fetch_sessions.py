@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from kcli.errors import ErrorCode
+from kcli.errors import ErrorCode, InvalidFetchSessionEpochException
 from kcli.model.pace import Pace
 from kcli.model.request_values import (
     FINAL_SESSION_EPOCH,
@@ -214,7 +214,7 @@ class FetchSessions:
             return _refused(self, request, version, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != (version >= TOPIC_ID_FROM):
             return _refused(self, request, version, ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.epoch = 1 if session.epoch == SESSION_EPOCH_MAX else session.epoch + 1
+        epoch = session.epoch = 1 if session.epoch == SESSION_EPOCH_MAX else session.epoch + 1
         session.last_used_ms = now_ms
         self._sessions[session.id] = self._sessions.pop(session.id)
         await _update(session, request, pace)
@@ -222,7 +222,7 @@ class FetchSessions:
         if not session.targets:
             self._drop(session.id)
             return FetchScope(self, {}, request, version, session=None, wants_session=False)
-        return FetchScope(self, session.targets, request, version, session=session)
+        return FetchScope(self, session.targets, request, version, session=session, epoch=epoch)
 
     def _drop(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
@@ -283,6 +283,7 @@ class FetchScope:
     """One fetch request: the partitions to read, and the rules for its response."""
 
     __slots__ = (
+        "_epoch",
         "_session",
         "_sessions",
         "_wants_session",
@@ -302,6 +303,7 @@ class FetchScope:
         version: int,
         *,
         session: FetchSession | None,
+        epoch: int = INITIAL_SESSION_EPOCH,
         wants_session: bool = False,
         error_code: ErrorCode = ErrorCode.NONE,
     ) -> None:
@@ -314,7 +316,16 @@ class FetchScope:
         self.error_code = error_code
         self._sessions = sessions
         self._session = session
+        self._epoch = epoch
         self._wants_session = wants_session
+
+    def check_is_last(self) -> None:
+        """Raises InvalidFetchSessionEpochException if the client has sent the next fetch of the session, on another
+        connection. The session then has other partitions, whose permissions this fetch has not checked.
+
+        Call this method after each wait, before the partitions of the session are used."""
+        if self._session is not None and self._session.epoch != self._epoch:
+            raise InvalidFetchSessionEpochException
 
     def targets(self) -> list[FetchTarget]:
         """The partitions to read now."""

@@ -2,11 +2,10 @@
 
 A handler module is imported when its API is first called, or by `load_routes` after the start. A handler module has
 
-    handle(context, request) -> response | Awaitable[response] | None
+    async handle(context, request) -> response | None
 
-If the response has no top-level error_code, the module also has `error_response(context, request, error) -> response |
-Awaitable[response]`. Expected failures are KafkaErrors. Every other exception is logged and becomes
-UNKNOWN_SERVER_ERROR.
+If the response has no top-level error_code, the module also has `async error_response(context, request, error) ->
+response`. Expected failures are KafkaErrors. Every other exception is logged and becomes UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
