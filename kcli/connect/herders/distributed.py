@@ -138,6 +138,8 @@ class DistributedHerder:
         self._retries = CATCH_UP_RETRIES
         self._restarting: set[TaskId] = set()
         """Tasks that were stopped for new configurations, and start again if they are still assigned."""
+        self._starting: set[asyncio.Task[bool]] = set()
+        """Starts of tasks with exactly once."""
         self._fencings: dict[str, asyncio.Lock] = {}
         self._is_stopping = False
         self._has_started = False
@@ -466,16 +468,21 @@ class DistributedHerder:
             return False
         is_exactly_once = self._settings.exactly_once and self._engine.type_of(config) is ConnectorType.SOURCE
         generation = state.generations.get(task.connector, 0)
-        return await self._engine.start_task(
-            TaskStart(
-                task,
-                config,
-                configs[task.task],
-                self._target(task.connector),
-                fence=(lambda: self._fence_anywhere(task.connector)) if is_exactly_once else None,
-                may_start=(lambda: self._check_task(task, generation)) if is_exactly_once else None,
-            )
+        start = TaskStart(
+            task,
+            config,
+            configs[task.task],
+            self._target(task.connector),
+            fence=(lambda: self._fence_anywhere(task.connector)) if is_exactly_once else None,
+            may_start=(lambda: self._check_task(task, generation)) if is_exactly_once else None,
         )
+        if not is_exactly_once:
+            return await self._engine.start_task(start)
+        # Its fencing and its checks are requests to this herder, so the herder must not wait for them.
+        starting = asyncio.create_task(self._engine.start_task(start))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+        return True
 
     async def _check_task(self, task: TaskId, generation: int) -> bool:
         """Whether a task with exactly once is still current. Raises ConnectException with Java's reason."""
