@@ -29,6 +29,9 @@ from kcli.server.network.tls_transport import TlsTransport
 PIECE_SIZE_BYTES = 120 * 1024
 # The bytes that one connection sends in a iteration of the event loop. This takes about half a millisecond.
 SENT_PER_TURN_BYTES = 1024 * 1024
+# A smaller part of an answer counts as this many bytes of a piece, because even the smallest part takes more than a
+# microsecond. The answer to a Fetch has two parts for each partition.
+PART_SIZE_MIN_BYTES = 1024
 # Unsent output above which a transport reports that it is full.
 WRITE_HIGH_WATER_BYTES = 64 * 1024
 # The most bytes of unsent answers in memory, over all connections. Above this limit, the connection that has sent
@@ -184,7 +187,7 @@ class AnswerSender:
                 if size == 0:
                     self._read = self._loop.create_task(self._read_from_device(), name="read-answer")
                     return
-                left -= size
+                left -= PIECE_SIZE_BYTES
                 self._write(self._shared.piece[:size])
                 if self._transport.get_write_buffer_size() and self._parts:
                     return
@@ -214,7 +217,7 @@ class AnswerSender:
         be read from the disk.
         """
         piece, filled, room = self._shared.piece, 0, PIECE_SIZE_BYTES
-        while self._parts and room:
+        while self._parts and room > 0:
             part, at = self._parts[0], self._at
             size = min(room, len(part) - at)
             if isinstance(part, IN_MEMORY):
@@ -225,7 +228,7 @@ class AnswerSender:
                     break
                 size = got
             filled += size
-            room -= size
+            room -= max(size, PART_SIZE_MIN_BYTES)
             self._at += size
             if self._at == len(part):
                 self._drop_first()

@@ -13,6 +13,7 @@ import pytest
 from kcli.errors import StorageError
 from kcli.server.network import answer_sender
 from kcli.server.network.answer_sender import (
+    PART_SIZE_MIN_BYTES,
     PIECE_SIZE_BYTES,
     SENT_PER_TURN_BYTES,
     AnswerSender,
@@ -189,6 +190,23 @@ async def test_a_turn_sends_a_limited_number_of_bytes(monkeypatch: pytest.Monkey
         await until(lambda: rig.sent_all)
         assert written == 10 * SENT_PER_TURN_BYTES
         assert rig.progress >= 10
+
+
+@on_a_loop
+async def test_a_turn_sends_a_limited_number_of_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Rig() as rig:
+        pieces: list[int] = []
+
+        def swallow(_fd: int, piece: memoryview) -> int:
+            pieces.append(len(piece))
+            return len(piece)
+
+        monkeypatch.setattr("kcli.server.network.answer_sender.os.write", swallow)
+        rig.sender.send([Range(b"xy")] * 10_000)
+        parts_per_turn = SENT_PER_TURN_BYTES // PART_SIZE_MIN_BYTES
+        assert parts_per_turn <= sum(pieces) // 2 < 1.2 * parts_per_turn
+        await until(lambda: rig.sent_all)
+        assert sum(pieces) == 20_000
 
 
 @on_a_loop
