@@ -84,7 +84,7 @@ TOPIC_COST = 5
 APPEND_COST = 20
 APPENDED_AT_ONCE = 10
 CHECK_COST = 1
-"""The cost to look at the response of a partition."""
+"""The cost to look at the response of a partition, or to replace it."""
 WAIT_COST = 3
 """The cost to begin the wait for the commit of a partition. The response for a failed wait costs the same."""
 
@@ -176,7 +176,7 @@ async def handle(context: Context, request: ProduceRequest) -> ProduceResponse |
         if appends.openings:
             await _until_opened(appends)
     if appends.openings:
-        _end_openings(appends)
+        await _end_openings(appends)
     if request.acks == 0:
         await _close_on_error(context, appends.topics)
         return None
@@ -311,7 +311,7 @@ async def _until_opened(appends: Appends) -> None:
     await asyncio.wait([opening.appending for opening in appends.openings.values()])
 
 
-def _end_openings(appends: Appends) -> None:
+async def _end_openings(appends: Appends) -> None:
     """Takes the results of the batches that a thread has checked."""
     changes = {}
     for place, opening in appends.openings.items():
@@ -322,13 +322,14 @@ def _end_openings(appends: Appends) -> None:
             changes[place] = _refused(
                 appends, leader.topic, leader.partition, opening.size_bytes, error, leader.log
             )
-    _change(appends, changes)
+    await _change(appends, changes)
 
 
-def _change(appends: Appends, changes: Mapping[Place, PartitionProduceResponse]) -> None:
+async def _change(appends: Appends, changes: Mapping[Place, PartitionProduceResponse]) -> None:
     """Replaces the responses of some partitions."""
     rows_by_topic: dict[int, list[PartitionProduceResponse]] = {}
     for (nth, row), response in changes.items():
+        await appends.context.pace(CHECK_COST)
         if nth not in rows_by_topic:
             rows_by_topic[nth] = [*appends.topics[nth].partition_responses]
         rows_by_topic[nth][row] = response
@@ -459,7 +460,7 @@ async def _wait_for_commits(appends: Appends) -> None:
             if wait is not None:
                 wait.drop()
     waits.expired.produces += len(commits) - len(outcomes)
-    _change(appends, await _failures(appends, outcomes))
+    await _change(appends, await _failures(appends, outcomes))
 
 
 def _outcome(context: Context, leader: LeaderPartition, offset: Offset) -> ErrorCode:
