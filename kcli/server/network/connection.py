@@ -529,11 +529,8 @@ class Connection(asyncio.BufferedProtocol):
         self.has_sent_request = True
         try:
             answer = self._serve(self, frame)
-        except ProtocolError as error:
-            self._refuse(str(error))
-            return served
         except Exception as error:
-            self._refuse_after_defect(error)
+            self._refuse_after(error)
             return served
         if isinstance(answer, Waiting):
             self._pending_is_produce = False
@@ -576,11 +573,11 @@ class Connection(asyncio.BufferedProtocol):
                     break
                 try:
                     answer = entry.take()
-                except ProtocolError as error:
-                    self._refuse(str(error))
-                    return
                 except Exception as error:
-                    self._refuse_after_defect(error)
+                    self._refuse_after(error)
+                    error.__traceback__ = (
+                        None  # it refers to this frame, and so to the task, which keeps the error
+                    )
                     return
             else:
                 answer = entry
@@ -673,12 +670,15 @@ class Connection(asyncio.BufferedProtocol):
         self.warn(reason)
         self.close()
 
-    def _refuse_after_defect(self, error: Exception) -> None:
-        """Closes the connection after an unexpected error, and logs the traceback. Without the line, asyncio would
-        close the connection silently after an OSError.
+    def _refuse_after(self, error: Exception) -> None:
+        """Closes the connection after an error. Logs the traceback of an unexpected error, because asyncio would close
+        the connection silently after an OSError.
         """
-        self.warn("unexpected error", defect=error)
-        self.close()
+        if isinstance(error, ProtocolError):
+            self._refuse(str(error))
+        else:
+            self.warn("unexpected error", defect=error)
+            self.close()
 
     def warn(self, reason: str, defect: BaseException | None = None) -> None:
         """Logs why the connection is closed. The lines of a listener are limited."""

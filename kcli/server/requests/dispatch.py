@@ -172,23 +172,24 @@ class Dispatch:
         """Decodes a request, calls its handler and encodes the answer."""
         spec, version = route.spec, context.api_version
         request: RequestT | None = None  # the answer has version 0, whatever the body is (KIP-511)
-        if spec.min_version <= version <= spec.max_version:
-            forwarder = self._forwarder if route.api.forwarding is Forwarding.WHOLE else None
-            if forwarder is not None and not forwarder.is_local:
-                return await self._forward(forwarder, route, context, caller, bytes(frame), at)
-            if self._quotas.is_active:
-                self._throttle(context, caller, len(frame) - at)
-            request = await route.decode(version, frame, at, context.pace)
-        elif spec.key is not ApiKey.API_VERSIONS:
-            raise ProtocolError(
-                f"{spec.name} version {version} is not supported; "
-                f"supported are {spec.min_version} to {spec.max_version}"
-            )
-        elif self._quotas.is_active:
-            self._throttle(context, caller, len(frame) - at)
         try:
+            if spec.min_version <= version <= spec.max_version:
+                forwarder = self._forwarder if route.api.forwarding is Forwarding.WHOLE else None
+                if forwarder is not None and not forwarder.is_local:
+                    return await self._forward(forwarder, route, context, caller, bytes(frame), at)
+                if self._quotas.is_active:
+                    self._throttle(context, caller, len(frame) - at)
+                request = await route.decode(version, frame, at, context.pace)
+            elif spec.key is not ApiKey.API_VERSIONS:
+                raise ProtocolError(
+                    f"{spec.name} version {version} is not supported; "
+                    f"supported are {spec.min_version} to {spec.max_version}"
+                )
+            elif self._quotas.is_active:
+                self._throttle(context, caller, len(frame) - at)
             return await self._handle(route, context, request)
         finally:
+            context.on_wait = None  # the error of a task refers to this context, and `on_wait` to the task
             if len(frame) > DECODED_AT_ONCE_BYTES and context.pace.has_paused:
                 free_later(request)
 

@@ -19,8 +19,9 @@ import uvloop
 
 from kcli.errors import ErrorCode
 from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.messages import delete_groups, delete_topics, fetch, leave_group, metadata
+from kcli.protocol.messages import delete_groups, delete_topics, fetch, leave_group, metadata, produce
 from kcli.protocol.wire.api import ApiKey
+from kcli.runtime.turns import turns_given
 from rigs import groups
 from rigs.certificates import Certificates
 from rigs.groups import Speaker
@@ -31,6 +32,7 @@ from rigs.tls import context_of
 from rigs.wire_client import Client
 
 LIVES = 30
+PARTITIONS = 200
 
 
 @contextlib.contextmanager
@@ -111,6 +113,33 @@ def test_clients_that_come_and_go_leave_no_cycles(tmp_path: Path) -> None:
             with cycles() as found:
                 for _ in range(LIVES):
                     await asyncio.wait_for(visit(node, "t"), PATIENCE_S)
+            assert not [name for name, count in found.items() if count >= LIVES], found
+
+    run(main())
+
+
+async def fail_after_a_pause(node: RunningNode) -> None:
+    """Produces without an answer to many partitions that do not exist. The request takes turns, and then closes its
+    connection."""
+    client = await connect(node)
+    node.clients.remove(client)
+    data = tuple(produce.PartitionProduceData(index=index, records=b"x") for index in range(PARTITIONS))
+    topics = (produce.TopicProduceData(name="t", partition_data=data),)
+    turns = turns_given()
+    client.post(produce.ProduceRequest(acks=0, topic_data=topics), ApiKey.PRODUCE, 9)
+    assert await client.at_end()
+    assert turns_given() > turns
+    client.close()
+
+
+def test_requests_that_fail_after_a_pause_leave_no_cycles(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running(tmp_path) as node:
+            await create(await connect(node), "t")
+            await fail_after_a_pause(node)
+            with cycles() as found:
+                for _ in range(LIVES):
+                    await asyncio.wait_for(fail_after_a_pause(node), PATIENCE_S)
             assert not [name for name, count in found.items() if count >= LIVES], found
 
     run(main())
