@@ -196,6 +196,7 @@ PATTERN_PLACES = {
     "kcli/runtime/hidden_arguments.py": WIDER,
     "kcli/console/messages/": "the languages of filters and of JSON, with words in any script",
     "kcli/spark/jobs/sql/": OTHERS,
+    "kcli/model/java_dates.py": "DecimalFormat, which reads digits of any script",
 }
 """The files and folders with patterns that match digits and white space of all scripts, and the reasons."""
 

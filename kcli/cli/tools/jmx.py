@@ -11,10 +11,8 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kcli.cli.java import dates as java_dates
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
@@ -28,6 +26,7 @@ from kcli.http.broker_metrics import (
     fetch_beans,
 )
 from kcli.model.addresses import Address, read_address
+from kcli.model.java_dates import SimpleDateFormat
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ async def run(options: JmxOptions, output: Output) -> None:
     """Connects, finds the requested JMX objects, and prints their attributes once or repeatedly."""
     if options.date_format is not None:
         try:
-            java_dates.check(options.date_format)
+            SimpleDateFormat(options.date_format)
         except ValueError as error:
             raise CommandError(str(error)) from None
     endpoint = _endpoint(options)
@@ -304,7 +303,7 @@ def _now(date_format: str | None) -> str:
     now = time.time()
     if date_format is None:
         return str(int(now * 1000))
-    return java_dates.format_date(datetime.fromtimestamp(now).astimezone(), date_format)
+    return SimpleDateFormat(date_format, None).format(int(now * 1000))
 
 
 command = Command(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import dataclass
-from datetime import datetime
 
 from kcli.cli.client_properties import checked_login, client_properties
-from kcli.cli.java import dates as java_dates
 from kcli.cli.missing_rights import consumer_lacks
 from kcli.cli.output import Output
 from kcli.cli.signals import finish_on_sigterm
@@ -17,6 +15,7 @@ from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.cli.unreachable import explained
 from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
+from kcli.model.java_dates import SimpleDateFormat
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate
@@ -106,7 +105,7 @@ def run(options: ConsumerPerfOptions, output: Output) -> int:
     if options.reporting_interval <= 0:
         raise CommandError("Reporting interval must be greater than 0.")
     try:
-        java_dates.check(options.date_format)
+        SimpleDateFormat(options.date_format)
     except ValueError as error:
         raise CommandError(str(error)) from None
     run = _Run(options, target, output)
@@ -286,7 +285,7 @@ class _Run:
 
 
 def _shown(moment_s: float, date_format: str) -> str:
-    return java_dates.format_date(datetime.fromtimestamp(moment_s).astimezone(), date_format)
+    return SimpleDateFormat(date_format, None).format(int(moment_s * 1000))
 
 
 command = Command(
