@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from kcli.client.group.protocol import Generation
+from kcli.client.group.requests import GroupSettings
 from kcli.connect.decisions import config_records as records
 from kcli.connect.decisions import protocol
 from kcli.connect.decisions.assignment import IncrementalAssignor, Shares, share_eagerly
 from kcli.connect.decisions.config_records import ConfigRecords
 from kcli.connect.decisions.config_state import ConfigState, SessionKey
 from kcli.connect.decisions.json_values import Entry
+from kcli.connect.decisions.leader import Leader
+from kcli.connect.herders.group import GroupAssignment
+from kcli.connect.herders.membership import WorkerGroup, WorkerProtocol
 from kcli.connect.model import TargetState, TaskId
+from kcli.connect.stores.configs import Configs
+from kcli.connect.stores.log import MemoryLog
 from rigs import golden3
+from rigs.connect_frames import Json, exchanges, raw, stories
+from rigs.connect_stores import NoListener
+from rigs.loops import on_a_loop
 
 BYTES_MIN = 1_000
 DECISIONS_MIN = 90
+JOINS_MIN = 150
 """What the recording has at least."""
 
 DEFAULT_DELAY_MS = 300_000
 
 KNOWN_DIFFERENCES: dict[str, str] = {}
 """Decisions, by story and generation, that are not as good as any choice of ours, with the reason."""
-
-Json = dict[str, Any]
-
-
-def raw(text: str) -> bytes:
-    return base64.b64decode(text)
 
 
 def frames() -> Iterator[tuple[Json, Json]]:
@@ -67,7 +70,7 @@ def work(by_connector: Sequence[tuple[str, Sequence[int]]] | None) -> tuple[Task
     return tuple(TaskId(name, number) for name, numbers in by_connector or () for number in numbers)
 
 
-class Configs:
+class ConfigTopic:
     """The config topic of a story, as far as the actions of its steps tell."""
 
     def __init__(self) -> None:
@@ -113,7 +116,7 @@ class Story:
     """The leaders of one story, and what they know."""
 
     def __init__(self, delay_ms: int) -> None:
-        self.configs = Configs()
+        self.configs = ConfigTopic()
         self._delay_ms = delay_ms
         self._leaders: dict[str, IncrementalAssignor] = {}
         self._now_ms = 1
@@ -210,3 +213,78 @@ def _joined_groups() -> dict[tuple[str, int], Json]:
         for step, frame in frames()
         if frame["api"] == "JoinGroup" and frame["dir"] == "response" and frame["body"]["members"]
     }
+
+
+class Worker:
+    """A worker of ours in the place of one Java worker."""
+
+    def __init__(self, url: str, offered: str) -> None:
+        self.log = MemoryLog()
+        self.configs = Configs(self.log)
+        settings = WorkerGroup(group=GroupSettings(group_id="g"), url=url, protocol=offered)
+        self.protocol = WorkerProtocol(
+            settings, self.configs, Leader(IncrementalAssignor(0)), self, lambda: 0
+        )
+
+    async def assigned(self, assignment: GroupAssignment, generation: int) -> None:
+        return
+
+    async def revoked(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
+        return
+
+    async def join(self, body: Json, offset: int) -> list[tuple[str, object]]:
+        """What the worker sends in a JoinGroup, when it has read the config topic up to an offset."""
+        await self.protocol.revoked(everything=False)
+        while self.configs.state.offset < offset:
+            self.log.send(records.logger_entry("any", "INFO"))
+        return [(name, _comparable(metadata)) for name, metadata in self.protocol.metadata()]
+
+
+def _comparable(metadata: bytes) -> object:
+    """The fields of metadata. The order of the work means nothing. Java may send work that is revoked already."""
+    state = protocol.decode_metadata(metadata)
+    claim = state.assignment
+    if claim is None:
+        return state
+    return (
+        state.url,
+        state.config_offset,
+        set(claim.assigned),
+        (claim.version, claim.error, claim.leader, claim.leader_url, claim.config_offset, claim.delay_ms),
+    )
+
+
+OFFERED = {1: "eager", 2: "compatible", 3: "sessioned"}
+"""The value of connect.protocol by the number of protocols that a worker offers."""
+
+
+@on_a_loop
+async def test_workers_claim_what_java_workers_claim() -> None:
+    joins = 0
+    for name, frames in stories(golden3.recording("connect/group.jsonl")).items():
+        for pairs in exchanges(frames).values():
+            joins += await _replay_worker(name, pairs)
+    assert joins >= JOINS_MIN
+
+
+async def _replay_worker(name: str, pairs: Sequence[tuple[Json, Json | None]]) -> int:
+    """Compares every JoinGroup of a worker. Returns their number."""
+    worker: Worker | None = None
+    generation, joins = Generation(), 0
+    for frame, answer in pairs:
+        body = frame["body"]
+        if frame["api"] == "JoinGroup":
+            expected = [(each["name"], raw(each["metadata"])) for each in body["protocols"]]
+            state = protocol.decode_metadata(expected[0][1])
+            if worker is None or not body["memberId"]:
+                worker = Worker(state.url, OFFERED[len(expected)])
+                await worker.configs.start(NoListener())
+            sent = await worker.join(body, state.config_offset)
+            assert sent == [(each, _comparable(metadata)) for each, metadata in expected], name
+            joins += 1
+            if answer is not None and not answer["errorCode"]:
+                generation = Generation(answer["generationId"], answer["memberId"], answer["protocolName"])
+        elif frame["api"] == "SyncGroup" and answer is not None and not answer["errorCode"]:
+            assert worker is not None
+            await worker.protocol.assigned(generation, raw(answer["assignment"]))
+    return joins

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from kcli.client.group.actions import Action, Assign, Find, Lose, Request, Revoke, Send, Take
 from kcli.client.group.membership import Membership, State
@@ -19,11 +13,11 @@ from kcli.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespons
 from kcli.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kcli.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kcli.runtime.rng import SystemRng
+from rigs import golden3
+from rigs.connect_frames import Json, exchanges, raw, stories
 
 REQUESTS_MIN = 400
 """The requests that the recording has at least before its first answer whose worker is unknown."""
-
-Json = dict[str, Any]
 
 
 class Recorded:
@@ -108,10 +102,6 @@ class Worker:
         self._actions += self.membership.answered(self._sent, response_of(api, body), 0)
 
 
-def raw(text: str) -> bytes:
-    return base64.b64decode(text)
-
-
 def response_of(api: str, body: Json) -> JoinGroupResponse | SyncGroupResponse | LeaveGroupResponse:
     code = ErrorCode(body["errorCode"])
     if api == "LeaveGroup":
@@ -173,40 +163,6 @@ def recorded(body: Json) -> Json:
     return fields
 
 
-def stories(recording: Path) -> dict[str, list[Json]]:
-    """The frames of each story. A story ends where the recording does not say which worker got an answer."""
-    found: dict[str, list[Json]] = {}
-    ended = set()
-    for line in recording.read_text().splitlines():
-        step = json.loads(line)
-        for frame in step["frames"]:
-            if frame["dir"] == "response" and not frame.get("answers"):
-                ended.add(step["story"])
-            if step["story"] not in ended:
-                found.setdefault(step["story"], []).append(frame)
-    return found
-
-
-def exchanges(frames: Sequence[Json]) -> dict[str, list[tuple[Json, Json | None]]]:
-    """The requests of each worker with their answers, as far as they have one.
-
-    The recording has some requests before the answer that caused them, because it was made between two sockets.
-    """
-    found: dict[str, list[tuple[Json, Json | None]]] = {}
-    for frame in frames:
-        if frame["dir"] == "request":
-            found.setdefault(frame["client_id"], []).append((frame, None))
-            continue
-        of_worker = found[frame["answers"]]
-        nth = next(
-            nth
-            for nth, (request, answer) in enumerate(of_worker)
-            if answer is None and request["api"] == frame["api"]
-        )
-        of_worker[nth] = of_worker[nth][0], frame["body"]
-    return found
-
-
 def compared(frames: Sequence[Json]) -> Iterator[tuple[Json, Json]]:
     """The recorded requests, and those of the memberships."""
     for pairs in exchanges(frames).values():
@@ -220,12 +176,9 @@ def compared(frames: Sequence[Json]) -> Iterator[tuple[Json, Json]]:
                 worker.answer(api, answer)
 
 
-def test_a_membership_sends_what_a_worker_of_connect_sends(golden: Path) -> None:
-    recording = golden.parent / "golden3/connect/group.jsonl"
-    if not recording.is_file():
-        pytest.skip(f"the recorded group protocol is not here: {recording}")
+def test_a_membership_sends_what_a_worker_of_connect_sends() -> None:
     requests = 0
-    for story, frames in stories(recording).items():
+    for story, frames in stories(golden3.recording("connect/group.jsonl")).items():
         for expected, actual in compared(frames):
             assert actual == expected, story
             requests += 1

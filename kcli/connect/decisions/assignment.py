@@ -54,6 +54,11 @@ def configured_work(state: ConfigState) -> tuple[TaskId, ...]:
     return (*connectors, *(task for name in names for task in state.task_ids(name)))
 
 
+def connectors_first(work: Iterable[TaskId]) -> tuple[TaskId, ...]:
+    """The work in its order, except that connectors come before tasks."""
+    return tuple(sorted(work, key=lambda id: id.task != CONNECTOR))
+
+
 def share_eagerly(members: Sequence[str], state: ConfigState) -> Shares:
     """Gives connectors and then tasks to the members in turn."""
     owned: dict[str, list[TaskId]] = {member: [] for member in members}
@@ -247,15 +252,10 @@ def _share(
 ) -> Share:
     before = set(members[load.member])
     return Share(
-        assigned=tuple(sorted((id for id in load.work if id not in before), key=_connectors_first)),
-        revoked=tuple(sorted(revoked[load.member], key=_connectors_first)),
+        assigned=connectors_first(id for id in load.work if id not in before),
+        revoked=connectors_first(revoked[load.member]),
         owned=tuple(load.work),
     )
-
-
-def _connectors_first(id: TaskId) -> bool:
-    """A key that keeps the order within each kind."""
-    return id.task != CONNECTOR
 
 
 def _duplicated(works: Iterable[Collection[TaskId]]) -> set[TaskId]:
