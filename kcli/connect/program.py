@@ -1,7 +1,7 @@
 """Runs a worker until a signal stops it: `kcli connect-standalone` and `kcli connect-distributed`.
 
-The exit codes are Java's: 1 without arguments, 2 for an error before the start, 3 for an error of the start or of a
-connector, and 128 plus the number of the signal that stopped the worker.
+The exit codes are Java's. Code 1 means that there are no arguments, and code 2 means an error before the start. Code 3
+means an error of the start or of a connector. A signal has the code 128 plus its number.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Stop:
         self._event.set()
 
     def end(self) -> None:
-        """Ends the wait without a signal, because the worker cannot go on."""
+        """Ends the wait without a signal, because the worker has ended."""
         self._event.set()
 
     async def wait(self) -> None:

@@ -92,7 +92,7 @@ class SourceConnector(Connector):
         """Checks offsets that a user wants to set. None as an offset resets the partition.
 
         Returns False if the connector keeps offsets elsewhere too. Raises ConnectException to refuse them, and
-        NotImplementedError if nobody may change the offsets of this connector.
+        NotImplementedError if the offsets of this connector cannot be changed.
         """
         return False
 

@@ -188,7 +188,7 @@ class DistributedHerder:
                 async with self._lock:
                     await self._step()
             except Exception:
-                _log.exception("Unexpected error in the herder; the work goes on")
+                _log.exception("Unexpected error in the herder; it continues")
                 await asyncio.sleep(ERROR_PAUSE_SECONDS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds_to_wait()):
@@ -249,7 +249,7 @@ class DistributedHerder:
         )
 
     async def _complete_rebalance(self) -> bool:
-        """Starts the work of the last assignment. Returns whether the worker may go on, as an up-to-date member."""
+        """Starts the work of the last assignment. Returns whether the worker is an up-to-date member of its group."""
         assignment = self._assignment
         if self._is_rebalancing or assignment is None:
             return False

@@ -39,7 +39,7 @@ class Work:
 
 
 class WorkListener(Protocol):
-    """Is told of rebalances, one call after another."""
+    """Receives rebalances, one call after another."""
 
     async def assigned(self, assignment: GroupAssignment, generation: int) -> None: ...
 

@@ -45,7 +45,7 @@ class InternalRequests:
         reply = await self._forwarder.send(method, url, body, headers)
         if reply.status >= 400:
             text = reply.body.decode(errors="replace") if isinstance(reply.body, bytes) else ""
-            raise RestError(_message(text), int(reply.status))
+            raise RestError(_message(text), reply.status)
 
 
 def _message(text: str) -> str:

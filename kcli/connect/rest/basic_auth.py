@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 from kcli.connect.errors import RestError
 from kcli.http.rest.routing import Call, Reply
+from kcli.model.java_text import trim
 
 _INTERNAL = (
     (re.compile(r"/connectors/[^/]+/tasks/?"), "POST"),
@@ -28,7 +29,7 @@ class BasicAuth:
         self._users = users
 
     async def check(self, call: Call) -> Reply | None:
-        """Returns the refusal of a request, or None if the request may go on."""
+        """Returns the refusal of a request, or None if the request is accepted."""
         if any(path.fullmatch(call.path) and method == call.method for path, method in _INTERNAL):
             return None
         login = call.headers.get("Authorization")
@@ -36,7 +37,7 @@ class BasicAuth:
         if not credentials or scheme.lower() != "basic":
             return DENIED
         try:
-            decoded = base64.b64decode(credentials.strip(), validate=True).decode()
+            decoded = base64.b64decode(trim(credentials), validate=True).decode()
         except (binascii.Error, ValueError):
             illegal = next((c for c in credentials if not (c.isalnum() or c in "+/=")), "=")
             raise RestError(f"Illegal base64 character {ord(illegal):x}") from None

@@ -22,6 +22,7 @@ from kcli.connect.model import (
 from kcli.connect.rest import entities
 from kcli.http.rest.json_bodies import InvalidBody, object_of, parse_json, text_of, texts_of
 from kcli.http.rest.routing import Call, Reply, Route
+from kcli.model.java_text import parse_int, trim
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
@@ -116,7 +117,7 @@ class ConnectorResources:
         if body is None:
             raise InvalidBody("the body is empty: expected an object with the fields name and config")
         request = object_of(body, ("name", "config", "initial_state"), "a new connector")
-        name = (text_of(request.get("name"), "name") or "").strip(_BLANKS)
+        name = trim(text_of(request.get("name"), "name") or "")
         target = initial_state(request.get("initial_state"))
         config = _named(name, _config_of(request.get("config"), "config"))
         return self._created(await self._herder.put_config(name, config, target, may_replace=False))
@@ -230,10 +231,7 @@ class ConnectorResources:
 
 _NO_CONTENT = Reply(status=HTTPStatus.NO_CONTENT)
 _ACCEPTED = Reply(status=HTTPStatus.ACCEPTED)
-_BLANKS = "".join(map(chr, range(0x21)))
-"""The characters that Java's String.trim removes."""
-
-_TEMPLATE = re.compile(r"\{\s*([^{}:\s]+)[^{}]*\}")
+_TEMPLATE = re.compile(r"\{\s*([^{}:\s]+)[^{}]*\}", re.ASCII)
 _URI_SAFE = "!$&'()*+,;=:@/-._~"
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -248,7 +246,7 @@ def _connector(call: Call) -> str:
 
 
 def _task(call: Call) -> TaskId:
-    return TaskId(_connector(call), int(call.parameters["task"]))
+    return TaskId(_connector(call), parse_int(call.parameters["task"]))
 
 
 def _is_true(text: str | None) -> bool:

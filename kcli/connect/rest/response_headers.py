@@ -10,9 +10,10 @@ from email.utils import formatdate
 
 from kcli.config.definition import ConfigError
 from kcli.http.rest.routing import Call
+from kcli.model.java_text import parse_long, trim
 
 _ACTIONS = ("set", "add", "setDate", "addDate")
-_ITEM = re.compile(r"(\S+)\s+([^:\s]+)\s*:\s*(.*)", re.DOTALL)
+_ITEM = re.compile(r"(\S+)\s+([^:\s]+)\s*:\s*(.*)", re.DOTALL | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,17 @@ class HeaderRule:
         """Reads a list such as `set X-Frame-Options:DENY, "add Cache-Control: no-cache, no-store"`."""
         rules = []
         for item in next(csv.reader([text], skipinitialspace=True), []):
-            match = _ITEM.fullmatch(item.strip())
+            match = _ITEM.fullmatch(trim(item))
             if match is None or match.group(1) not in _ACTIONS:
                 raise ConfigError(
                     f"Invalid value {text} for configuration response.http.headers.config: Invalid header action "
-                    f"'{item.strip()}'. The action should be one of {', '.join(_ACTIONS)}, followed by name:value",
+                    f"'{trim(item)}'. The action should be one of {', '.join(_ACTIONS)}, followed by name:value",
                     key="response.http.headers.config",
                 )
             action, name, value = match.groups()
             if action.endswith("Date"):
-                value = formatdate(int(value) / 1000, usegmt=True)
-            rules.append(HeaderRule(name, value.strip()))
+                value = formatdate(parse_long(value) / 1000, usegmt=True)
+            rules.append(HeaderRule(name, trim(value)))
         return rules
 
 

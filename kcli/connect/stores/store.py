@@ -14,7 +14,7 @@ from kcli.connect.model import Config, RestartRequest, SourceOffsets, Status, Ta
 
 
 class ConfigListener(Protocol):
-    """Is told of changes that others or this worker have written, after `state` has them."""
+    """Receives the changes that others or this worker have written, after `state` has them."""
 
     def connector_config_changed(self, connector: str) -> None: ...
 

@@ -14,7 +14,7 @@ from kcli.connect.model import Config, ConnectorType, SourceOffsets, State, Targ
 
 
 class StatusListener(Protocol):
-    """Is told of states by the engine. `id` is a connector (task -1) or a task."""
+    """Receives states from the engine. `id` is a connector (task -1) or a task."""
 
     def changed(self, id: TaskId, state: State, *, trace: str | None, version: str | None) -> None: ...
 

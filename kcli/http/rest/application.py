@@ -16,6 +16,7 @@ from kcli.http.bodies import read_body
 from kcli.http.rest.paths import AmbiguousPath, path_segments
 from kcli.http.rest.routing import Call, Match, Reply, Route, Router
 from kcli.http.server import HttpError, Request, Response, RouteDef, log_defect
+from kcli.model.java_text import parse_double, trim
 
 JSON = "application/json"
 
@@ -99,7 +100,7 @@ class Application:
 
     def _consumes(self, request: Request) -> bool:
         header = request.headers.get("Content-Type", "")
-        return header.partition(";")[0].strip().lower() in self._media_types
+        return trim(header.partition(";")[0]).lower() in self._media_types
 
     def _options(self, request: Request, call: Call, match: Match) -> Response:
         """Jersey answers with the methods as text, if the client accepts text."""
@@ -138,7 +139,7 @@ class _Plain(web.Response):
 
 def error_reply(status: HTTPStatus, message: str) -> Reply:
     """An error in the form that Connect and the schema registry use."""
-    return Reply({"error_code": int(status), "message": message}, status)
+    return Reply({"error_code": status.value, "message": message}, status)
 
 
 def _error(status: HTTPStatus) -> Reply:
@@ -163,18 +164,18 @@ def accepted(header: str | None, media_types: Sequence[str]) -> str | None:
 
     A charset of the client is repeated, as Jersey does.
     """
-    if not (header or "").strip():
+    if not trim(header or ""):
         return media_types[0]
     best: tuple[float, str] | None = None
     for item in (header or "").split(","):
-        kind, *parameters = (part.strip() for part in item.split(";"))
+        kind, *parameters = (trim(part) for part in item.split(";"))
         quality, charset = 1.0, ""
         for parameter in parameters:
             name, _, value = parameter.partition("=")
-            if name.strip().lower() == "q":
+            if trim(name).lower() == "q":
                 quality = _quality(value)
-            elif name.strip().lower() == "charset":
-                charset = f";charset={value.strip().lower()}"
+            elif trim(name).lower() == "charset":
+                charset = f";charset={trim(value).lower()}"
         for media_type in media_types:
             if quality > 0 and _covers(kind.lower(), media_type) and (best is None or quality > best[0]):
                 best = quality, media_type + charset
@@ -183,7 +184,7 @@ def accepted(header: str | None, media_types: Sequence[str]) -> str | None:
 
 def _quality(text: str) -> float:
     try:
-        return float(text)
+        return parse_double(text)
     except ValueError:
         return 0.0
 

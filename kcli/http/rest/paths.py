@@ -33,8 +33,7 @@ def path_segments(raw_path: str) -> Sequence[str]:
 def _decoded(segment: str) -> str:
     if "%" not in segment:
         return segment
-    for escape in _ESCAPE.findall(segment):
-        code = int(escape, 16)
+    for code in (bytes.fromhex(escape)[0] for escape in _ESCAPE.findall(segment)):
         if code == 0:
             raise AmbiguousPath("Bad Request")
         if code == ord("/"):

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from kcli.model.java_text import parse_int
+
 ALLOW_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 """The order of methods in Jersey's Allow header."""
 
@@ -96,5 +98,8 @@ def _parameters(template: Sequence[str], segments: Sequence[str]) -> dict[str, s
 
 
 def _is_int(text: str) -> bool:
-    digits = text[1:] if text[:1] in ("-", "+") else text
-    return digits.isascii() and digits.isdigit() and -(2**31) <= int(text) < 2**31
+    try:
+        parse_int(text)
+    except ValueError:
+        return False
+    return True

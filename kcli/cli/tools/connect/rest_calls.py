@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from kcli.cli.syntax.options import CommandError, CommonOptions, option
+from kcli.model.java_text import trim
 
 URL_VARIABLE = "KCLI_CONNECT_URL"
 DEFAULT_URL = "http://localhost:8083"
@@ -20,7 +21,9 @@ ANSWER_MAX_BYTES = 256 * 1024 * 1024
 TIMEOUT_SECONDS = 100.0
 """A worker answers within 90 s, or reports that the request has timed out."""
 
-CONFLICT = 409
+TEXT_MAX = 200
+"""The most characters of an answer that is not JSON."""
+
 RETRY_SECONDS = 1.0
 RETRIES_MAX = 30
 """The attempts while workers rebalance. Java's workers answer 409 meanwhile."""
@@ -143,5 +146,5 @@ def _decoded(body: bytes) -> object:
 def _message(status: int, content: object, body: bytes) -> str:
     if isinstance(content, dict) and "message" in content:
         return str(content["message"])
-    text = " ".join(body.decode(errors="replace").split())[:200]
+    text = trim(body.decode(errors="replace").replace("\n", " "))[:TEXT_MAX]
     return f"HTTP {status}: {text}" if text and not text.startswith("<") else f"HTTP {status}"
