@@ -109,7 +109,6 @@ NO_VERDICTS: VerificationResults = {}
 _LOGGED = frozenset({ErrorCode.INVALID_RECORD, ErrorCode.UNKNOWN_SERVER_ERROR})
 """The errors for batches with invalid bytes. The broker logs the reason of these errors, as in Kafka, because clients
 show only the error code."""
-_NOT_LED_THEN = NotLeaderOrFollowerException("The leader of the partition has just changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,9 +279,11 @@ def _append(
             raise UnsupportedCompressionTypeException
         verification = None
         if flags & TRANSACTIONAL:
-            # A partition has no verification if this broker became its leader while the coordinator verified the
-            # other partitions.
-            verdict = appends.verdicts.get(TopicPartition(topic, part.index), _NOT_LED_THEN)
+            key = TopicPartition(topic, part.index)
+            if key not in appends.verdicts:
+                # This broker became the leader of the partition while the coordinator verified the other partitions.
+                raise NotLeaderOrFollowerException("The leader of the partition has just changed")
+            verdict = appends.verdicts[key]
             if isinstance(verdict, KafkaError):
                 raise verdict
             verification = verdict
