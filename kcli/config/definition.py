@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from enum import IntEnum, StrEnum
 from typing import Protocol
 
+from kcli.model.java_floats import java_double
 from kcli.model.java_text import (
     parse_boolean,
     parse_double,
@@ -361,22 +361,6 @@ def java_string(value: object) -> str:
             return "[" + ", ".join(map(str, value)) + "]"
         case _:
             return str(value)
-
-
-def java_double(value: float) -> str:
-    """Formats a double as Java's `Double.toString` does, with as few digits as possible. From 1e-3 up to 1e7, the text
-    is a plain decimal number. Smaller and larger numbers have the form `d.dddE±n`.
-    """
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    assert isinstance(exponent, int)
-    text = "".join(map(str, digits))
-    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
 
 
 def value_text(value: ConfigValue) -> str | None:

@@ -10,6 +10,7 @@ The number parsers raise ValueError with the message of Java's NumberFormatExcep
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 BYTE_MIN, BYTE_MAX = -(2**7), 2**7 - 1
 SHORT_MIN, SHORT_MAX = -(2**15), 2**15 - 1
@@ -24,6 +25,7 @@ _BLANKS = re.compile(r"[ \t\n\x0b\f\r]+")
 # The patterns of doubles are compiled at their first use, because every tool imports this module.
 _DECIMAL = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[dDfF]?)"
 _HEXADECIMAL = r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[dDfF]?"
+_BIG_DECIMAL = r"[+-]?(?:\d+(?:\.(?P<fraction>\d*))?|\.(?P<only>\d+))(?:[eE](?P<exponent>[+-]?\d+))?"
 # The first character outside the Basic Multilingual Plane: Java's parsers look at UTF-16 units, so they take no digit
 # from there on.
 _SUPPLEMENTARY = "\U00010000"
@@ -67,6 +69,22 @@ def parse_double(text: str) -> float:
     if re.fullmatch(_HEXADECIMAL, trimmed):
         return _hexadecimal(trimmed)
     raise ValueError(f'For input string: "{text}"')
+
+
+def big_decimal(text: str) -> Decimal:
+    """`new BigDecimal(text)`: decimal digits of any script with an optional sign, point and exponent."""
+    match = re.fullmatch(_BIG_DECIMAL, text)
+    if match is None or max(text) >= _SUPPLEMENTARY:
+        raise ValueError(f"Character array is not a decimal number: {text}")
+    try:
+        exponent = parse_int(match["exponent"] or "0")
+    except ValueError:
+        raise ValueError("Exponent overflow.") from None
+    if not INT_MIN <= len(match["fraction"] or match["only"] or "") - exponent <= INT_MAX:
+        raise ValueError("Scale out of range.")
+    number = Decimal(text)
+    # A BigDecimal has no negative zero.
+    return number if number else number.copy_abs()
 
 
 def parse_boolean(text: str) -> bool:

@@ -21,10 +21,13 @@ MEASURED = "numbers that a node or a tool has measured"
 ENUMS = "members of enums, which are encoded as numbers"
 JSON = "numbers of JSON, which have been parsed"
 SYSTEM = "text of the operating system"
+CONNECT = "numbers of Connect's data model, and digits that a scanner has checked"
 OWN = "text that this release has written or checked by a pattern"
 
 PLACES = {
     "kcli/model/java_text.py": "the parsers themselves",
+    "kcli/model/java_floats.py": OWN,
+    "kcli/model/java_numbers.py": "decimal numbers, which have been parsed",
     "kcli/model/java_regex.py": OWN,
     "kcli/protocol/batches/": NUMPY,
     "kcli/protocol/wire/": OWN,
@@ -44,6 +47,7 @@ PLACES = {
     "kcli/spark/jobs/shared/running.py": MEASURED,
     "kcli/spark/jobs/export/table_commits.py": MEASURED,
     "kcli/console/pages/quotas.py": JSON,
+    "kcli/formats/connect/": CONNECT,
     "kcli/formats/protobuf.py": JSON,
     "kcli/security/token_sources.py": JSON,
     "kcli/client/admin/": ENUMS,

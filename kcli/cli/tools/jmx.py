@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from kcli.cli.output import Output, warn
 from kcli.cli.syntax.options import Command, CommandError, CommonOptions, Kind, flag, option
 from kcli.command.examples import FAILURE, INTERRUPTED, Example
-from kcli.config.definition import java_double
 from kcli.http.broker_metrics import (
     BeanValues,
     MetricsAccess,
@@ -27,6 +26,7 @@ from kcli.http.broker_metrics import (
 )
 from kcli.model.addresses import Address, read_address
 from kcli.model.java_dates import SimpleDateFormat
+from kcli.model.java_floats import java_double
 from kcli.model.object_name import MalformedObjectName, ObjectName
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from kcli.config.definition import (
     Range,
     RangeOr,
     Validator,
-    java_double,
     parse_type,
     value_text,
 )
@@ -121,27 +120,6 @@ def test_throttled_replicas_are_a_star_or_a_list() -> None:
         key.parse(text)
     with pytest.raises(ConfigError, match=r"must be the literal '\*' or a list of replicas"):
         key.parse("0-1")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.5, "0.5"),
-        (1.7976931348623157e308, "1.7976931348623157E308"),
-        (2147483647.0, "2.147483647E9"),
-        (1e7, "1.0E7"),
-        (9999999.0, "9999999.0"),
-        (0.001, "0.001"),
-        (1e-4, "1.0E-4"),
-        (-2.5e-5, "-2.5E-5"),
-        (0.0, "0.0"),
-        (float("inf"), "Infinity"),
-        (float("-inf"), "-Infinity"),
-        (float("nan"), "NaN"),
-    ],
-)
-def test_doubles_as_java_writes_them(value: float, text: str) -> None:
-    assert java_double(value) == text
 
 
 def test_values_as_describe_configs_carries_them() -> None:

@@ -15,9 +15,9 @@ from kcli.cli.tools.configs.options import ConfigsOptions, Entity
 from kcli.cli.tools.configs.resources import ConfigChange, configs_to_add, configs_to_delete
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.quotas import ANY_NAME, CLIENT_ID, IP, USER, ClientQuota, ScramDeletion, ScramUpsertion
-from kcli.config.definition import java_double
 from kcli.config.quota import CLIENTS, IPS
 from kcli.errors import ErrorCode, KafkaError, ResourceNotFoundException
+from kcli.model.java_floats import java_double
 from kcli.model.java_order import map_order, string_hash
 from kcli.model.java_text import parse_double, parse_int
 from kcli.runtime.hidden_arguments import without_secrets

@@ -273,7 +273,7 @@ def _number(layout: str, name: str, show: Callable[[float], str]) -> Deserialize
 
 
 def _double(value: float) -> str:
-    from kcli.config.definition import java_double
+    from kcli.model.java_floats import java_double
 
     return java_double(value)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from kcli.config.definition import java_double
+from kcli.model.java_floats import java_double
 from kcli.model.java_text import parse_double, trim
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.profile import MetricType
