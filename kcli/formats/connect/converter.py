@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
-from kcli.config.definition import ConfigDef
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, OneOf
 from kcli.formats.connect.schema import Schema
 
 
@@ -15,6 +15,17 @@ class SchemaAndValue(NamedTuple):
 
 
 NULL = SchemaAndValue(None, None)
+
+CONVERTER_TYPE = ConfigKey(
+    "converter.type",
+    ConfigType.STRING,
+    None,
+    OneOf(("key", "value", "header")),
+    Importance.LOW,
+    "What the converter is for: keys, values or headers. The worker sets this key.",
+    required=True,
+)
+"""The key that every converter of Kafka Connect declares."""
 
 
 class Converter:
@@ -60,3 +71,23 @@ class HeaderConverter:
 
     def close(self) -> None:
         """Frees what `configure` has opened."""
+
+
+class GeneralConverter(Converter, HeaderConverter):
+    """A converter of keys and values that converts headers in the same way."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef((CONVERTER_TYPE,))
+
+    def configure(self, config: Mapping[str, str], *, is_key: bool = False) -> None:
+        """Takes the configuration. Raises ConfigError."""
+
+    def from_connect_header(
+        self, topic: str, header: str, schema: Schema | None, value: object
+    ) -> bytes | None:
+        return self.from_connect(topic, schema, value)
+
+    def to_connect_header(self, topic: str, header: str, data: bytes | None) -> SchemaAndValue:
+        return self.to_connect(topic, data)
+
+    def close(self) -> None:
+        """Does nothing, because a converter of this kind opens nothing."""

@@ -51,6 +51,14 @@ class Struct:
             for name, value in values.items():
                 self.put(name, value)
 
+    @classmethod
+    def of_checked(cls, schema: Schema, values: list[object]) -> Struct:
+        """Makes a struct of values that fit, in the order of the fields. A decoder has made them for this schema."""
+        made = cls.__new__(cls)
+        made.schema = schema
+        made.values = values
+        return made
+
     def put(self, name: str, value: object) -> Struct:
         """Stores a value. Returns this struct. Raises DataException if the value does not fit the field."""
         position = self._position(name)

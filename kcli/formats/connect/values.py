@@ -19,9 +19,10 @@ schema it is a Long or a Double. A key of a map must have a hash, so `as_key` ma
 from __future__ import annotations
 
 import datetime as dt
-import struct
 from decimal import Decimal
 from uuid import UUID
+
+from kcli.model.java_floats import nearest_float
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MS_PER_DAY = 86_400_000
@@ -66,10 +67,7 @@ class Float32(float):
     @classmethod
     def of(cls, value: float) -> Float32:
         """The float that is nearest to a double."""
-        try:
-            return cls(_FLOAT32.unpack(_FLOAT32.pack(value))[0])
-        except OverflowError:
-            return cls("inf") if value > 0 else cls("-inf")
+        return cls(nearest_float(value))
 
 
 class Float64(float):
@@ -86,7 +84,7 @@ class Instant(int):
     @property
     def datetime(self) -> dt.datetime:
         """The moment in UTC. Raises OverflowError outside the years 1 to 9999."""
-        return EPOCH + dt.timedelta(milliseconds=int(self))
+        return EPOCH + dt.timedelta(milliseconds=self)
 
     @classmethod
     def of(cls, moment: dt.datetime | dt.date | dt.time) -> Instant:
@@ -129,7 +127,6 @@ def java_class(value: object) -> str:
     return _JAVA_CLASSES.get(kind) or f"{kind.__module__}.{kind.__qualname__}"
 
 
-_FLOAT32 = struct.Struct("<f")
 _JAVA_CLASSES: dict[type, str] = {
     Int8: "java.lang.Byte",
     Int16: "java.lang.Short",
