@@ -240,6 +240,26 @@ class Recommender(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class JavaPattern:
+    """A regular expression of Java. Null is invalid, with the text of Java's own error."""
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        from kcli.model.java_regex import JavaRegexError, compile_java
+
+        if value is None:
+            reason = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
+            raise invalid_value(key, value, f"Invalid regex: {reason}")
+        assert isinstance(value, str)
+        try:
+            compile_java(value)
+        except JavaRegexError as error:
+            raise invalid_value(key, value, f"Invalid regex: {error}") from None
+
+    def __str__(self) -> str:
+        return "valid regex"
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigKey:
     """One key. `default` is the text of the default value. A `required` key has no default.
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from kcli.config.definition import ConfigKey, ConfigType, ConfigValue, parse_type, value_text
+from kcli.config.validation import KeyResult
+
+HIDDEN = "[hidden]"
+"""The text in place of a password, as in Java."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +50,43 @@ class ConfigInfos:
     error_count: int
     groups: Sequence[str]
     configs: Sequence[ConfigInfo]
+
+
+def key_info(key: ConfigKey, prefix: str = "") -> KeyInfo:
+    """Describes a key. `prefix` comes before its name."""
+    default = None if key.required else parse_type(key.name, key.default, key.type)
+    return KeyInfo(
+        name=prefix + key.name,
+        type=key.type.name,
+        required=key.required,
+        default_value=shown_value(default, key.type),
+        importance=key.importance.name,
+        documentation=key.documentation,
+        group=key.group,
+        width=key.width.value,
+        display_name=key.display_name or key.name,
+        dependents=list(key.dependents),
+        order=key.order,
+    )
+
+
+def value_info(result: KeyResult, kind: ConfigType | None, prefix: str = "") -> ValueInfo:
+    """Describes a value. `kind` is None if the key has no definition."""
+    return ValueInfo(
+        name=prefix + result.name,
+        value=shown_value(result.value, kind),
+        recommended_values=[shown_value(value, kind) or "" for value in result.recommended],
+        errors=list(result.errors),
+        visible=result.visible,
+    )
+
+
+def shown_value(value: ConfigValue, kind: ConfigType | None) -> str | None:
+    """The text of a value in an answer. A password is hidden."""
+    return HIDDEN if kind is ConfigType.PASSWORD and value is not None else value_text(value)
+
+
+def infos_of(name: str, rows: Sequence[ConfigInfo], groups: Iterable[str]) -> ConfigInfos:
+    """The result with these rows. `groups` may have a group twice."""
+    count = sum(len(row.value.errors) for row in rows)
+    return ConfigInfos(name, count, list(dict.fromkeys(groups)), rows)

@@ -27,8 +27,8 @@ class PluginResources:
         ]
 
     async def _list(self, call: Call) -> Reply:
-        # JAX-RS reads any text but "true" as false. A missing parameter has the default true.
-        only_connectors = call.query.get("connectorsOnly", "true").lower() == "true"
+        # JAX-RS reads any text but "true" as false. A missing or empty parameter has the default true.
+        only_connectors = (call.query.get("connectorsOnly") or "true").lower() == "true"
         plugins = self._herder.validator.plugins(connectors_only=only_connectors)
         return Reply([entities.plugin(plugin) for plugin in plugins])
 

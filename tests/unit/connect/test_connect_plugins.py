@@ -217,7 +217,9 @@ def test_a_module_of_another_place_is_not_mistaken_for_a_plugin(tmp_path: Path) 
     assert scan.not_loaded[0].reason.startswith("ImportError: the module json is already loaded from ")
 
 
-def test_what_cannot_be_used_is_logged(tmp_path: Path, module: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_plugins_that_cannot_be_used_are_logged(
+    tmp_path: Path, module: str, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "a.jar").write_text("")
     (tmp_path / f"{module}.py").write_text(
         SOURCE.format(name="Twin", body=f"java_class = '{FILE_SOURCE}'") + "1/0\n"
