@@ -143,8 +143,11 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer]:
         raise ConnectException(f"Unable to initialize REST server: {error}") from error
     url = config.rest.advertised_url(addresses, _local_host())
     _cli_log.info("REST server listening at %s, advertising URL %s", url, url)
-    make = StandaloneWorker if config.group is None else DistributedWorker
-    worker = make(config, cluster_id, url)
+    worker: Worker
+    if config.group is None:
+        worker = StandaloneWorker(config, cluster_id, url)
+    else:
+        worker = DistributedWorker(config, cluster_id, url)
     rest.serve(worker.herder, url)
     return worker, rest
 

@@ -68,7 +68,6 @@ ERROR_PAUSE_SECONDS = 1.0
 class HerderSettings:
     """Times are in milliseconds."""
 
-    worker_id: str
     session: SessionSettings
     sync_timeout_ms: int = 3_000
     unsync_backoff_ms: int = 300_000
@@ -76,7 +75,6 @@ class HerderSettings:
     exactly_once: bool = False
     claims_config_topic: bool = False
     """Whether the leader writes in transactions: exactly.once.source.support is preparing or enabled."""
-    tracks_topics: bool = True
 
 
 class DistributedHerder:
@@ -89,6 +87,7 @@ class DistributedHerder:
         kafka_cluster_id: str,
         configs: ConfigStore,
         statuses: StatusStore,
+        reports: StatusReports,
         engine: Engine,
         membership: GroupMembership,
         validator: Validator,
@@ -102,6 +101,7 @@ class DistributedHerder:
         self._settings = settings
         self._configs = configs
         self._statuses = statuses
+        self._reports = reports
         self._engine = engine
         self._membership = membership
         self.validator = validator
@@ -117,17 +117,10 @@ class DistributedHerder:
         self._turns = Turns(self._wake_up.set)
         self._changes = PendingChanges(lambda: self._state, self._wake_up.set, self.loggers.set)
         self._reconfigurations = Reconfigurations(self._reconfigure)
-        self.reports = StatusReports(
-            statuses,
-            settings.worker_id,
-            lambda: self._generation,
-            self._reconfigurations.start,
-            tracks_topics=settings.tracks_topics,
-        )
+        reports.on_reconfigure = self._reconfigurations.start
         self._lock = asyncio.Lock()
         self._state = ConfigState()
         self._assignment: GroupAssignment | None = None
-        self._generation = -1
         self._running = Work()
         self._is_resolved = False
         """Whether the work of the last assignment has been started."""
@@ -142,9 +135,13 @@ class DistributedHerder:
         """Starts of tasks with exactly once."""
         self._fencings: dict[str, asyncio.Lock] = {}
         self._is_stopping = False
-        self._has_started = False
+        self._has_started = asyncio.Event()
 
     # Life.
+
+    async def started(self) -> None:
+        """Returns when the stores are read, so that the worker joins its group."""
+        await self._has_started.wait()
 
     async def run(self) -> None:
         """Starts, joins the group, and works until `stop`. Raises the error of a start that fails."""
@@ -153,7 +150,7 @@ class DistributedHerder:
             await self._configs.start(self._changes)
         self._state = self._configs.state
         self._changes.take()
-        self._has_started = True
+        self._has_started.set()
         _log.info("Herder started")
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -217,7 +214,7 @@ class DistributedHerder:
         _log.info("Joined group at generation %d and got assignment: %s", generation, assignment)
         async with self._lock:
             self._assignment = assignment
-            self._generation = generation
+            self._reports.generation = generation
             delay = assignment.delay_ms
             self._rebalance_at_ms = self._clock.now_ms() + delay if delay > 0 else None
             self._is_resolved = self._is_rebalancing = False
@@ -328,12 +325,12 @@ class DistributedHerder:
         state = self._configs.state
         for name in sorted(self._statuses.connectors()):
             if name not in state.connectors:
-                self.reports.deleted(name)
+                self._reports.deleted(name)
                 continue
             count = len(state.tasks.get(name, ()))
             for number in sorted(self._statuses.tasks(name)):
                 if number >= count:
-                    self.reports.changed(TaskId(name, number), State.DESTROYED)
+                    self._reports.changed(TaskId(name, number), State.DESTROYED)
 
     @property
     def _is_leader(self) -> bool:
@@ -546,11 +543,11 @@ class DistributedHerder:
         tasks = [task for task in plan.tasks if task in self._own.tasks]
         if restarts_connector:
             await self._stop_work([name], [])
-            self.reports.changed(TaskId(name, -1), State.RESTARTING)
+            self._reports.changed(TaskId(name, -1), State.RESTARTING)
         if tasks:
             await self._engine.stop_tasks(tasks)
             for task in tasks:
-                self.reports.changed(task, State.RESTARTING)
+                self._reports.changed(task, State.RESTARTING)
         if restarts_connector:
             self._start_connector(name)
         await asyncio.gather(*(self._start_task(task) for task in tasks))
@@ -607,7 +604,7 @@ class DistributedHerder:
     # Reads of the REST API.
 
     def health(self) -> Health:
-        return Health(self._has_started, self._stages.text)
+        return Health(self._has_started.is_set(), self._stages.text)
 
     async def ping(self) -> None:
         async def act() -> None:

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from kcli.connect.model import State, Status, TaskId
 from kcli.connect.stores.store import StatusStore
-
-_log = logging.getLogger("org.apache.kafka.connect.runtime.AbstractHerder")
 
 _SAFE = (State.FAILED, State.UNASSIGNED)
 """States that must not replace a newer state, because another worker may run the task already."""
 
 
 class StatusReports:
-    """Implements StatusListener. `generation` is the current generation of the worker, and 0 without a group."""
+    """Implements StatusListener. A herder sets `generation` after each rebalance, and `on_reconfigure`."""
 
-    def __init__(
-        self,
-        statuses: StatusStore,
-        worker_id: str,
-        generation: Callable[[], int],
-        on_reconfigure: Callable[[str], None],
-        *,
-        tracks_topics: bool,
-    ) -> None:
+    def __init__(self, statuses: StatusStore, worker_id: str, *, tracks_topics: bool) -> None:
+        self.generation = 0
+        """The generation of the worker in its group, and 0 without a group."""
+        self.on_reconfigure: Callable[[str], None] | None = None
         self._statuses = statuses
         self._worker_id = worker_id
-        self._generation = generation
-        self._on_reconfigure = on_reconfigure
         self._tracks_topics = tracks_topics
 
     def changed(
         self, id: TaskId, state: State, *, trace: str | None = None, version: str | None = None
     ) -> None:
-        status = Status(state, self._worker_id, self._generation(), trace, version)
+        status = Status(state, self._worker_id, self.generation, trace, version)
         self._statuses.put(id, status, safely=state in _SAFE)
 
     def deleted(self, connector: str) -> None:
@@ -49,4 +39,5 @@ class StatusReports:
             self._statuses.put_topic(task, topic)
 
     def reconfigure(self, connector: str) -> None:
-        self._on_reconfigure(connector)
+        if self.on_reconfigure is not None:
+            self.on_reconfigure(connector)

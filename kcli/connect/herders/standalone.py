@@ -40,15 +40,14 @@ class StandaloneHerder:
 
     def __init__(
         self,
-        worker_id: str,
         *,
         kafka_cluster_id: str,
         configs: ConfigStore,
         statuses: StatusStore,
+        reports: StatusReports,
         engine: Engine,
         validator: Validator,
         clock: Clock,
-        tracks_topics: bool,
     ) -> None:
         self.kafka_cluster_id = kafka_cluster_id
         self.validator = validator
@@ -59,9 +58,8 @@ class StandaloneHerder:
         self._engine = engine
         self._stages = Stages(clock)
         self._reconfigurations = Reconfigurations(self._configure_tasks)
-        self.reports = StatusReports(
-            statuses, worker_id, lambda: 0, self._reconfigurations.start, tracks_topics=tracks_topics
-        )
+        self._reports = reports
+        reports.on_reconfigure = self._reconfigurations.start
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
@@ -114,7 +112,7 @@ class StandaloneHerder:
             await self._remove_tasks(name)
             await self._stop_connector(name)
             await self._configs.remove_connector(name)
-            self.reports.deleted(name)
+            self._reports.deleted(name)
             self._statuses.delete_topics(name)
 
     @property
@@ -166,7 +164,7 @@ class StandaloneHerder:
             await self._engine.stop_tasks(tasks)
         await self._configs.put_task_configs(name, [])
         for task in tasks:
-            self.reports.changed(task, State.DESTROYED)
+            self._reports.changed(task, State.DESTROYED)
 
     # States.
 
@@ -224,11 +222,11 @@ class StandaloneHerder:
             plan = restart_plan(request, self.views.connector_state(name))
             if plan.restarts_connector:
                 await self._stop_connector(name)
-                self.reports.changed(TaskId(name, -1), State.RESTARTING)
+                self._reports.changed(TaskId(name, -1), State.RESTARTING)
             if plan.tasks:
                 await self._engine.stop_tasks(plan.tasks)
                 for task in plan.tasks:
-                    self.reports.changed(task, State.RESTARTING)
+                    self._reports.changed(task, State.RESTARTING)
             if plan.restarts_connector:
                 await self._start_connector(name)
             await self._start_tasks(plan.tasks)

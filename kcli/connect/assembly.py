@@ -1,0 +1,209 @@
+"""Puts a worker together: its stores, its engine, its herder."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import secrets
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from kcli.client.admin.transactions import force_terminate_transaction
+from kcli.client.client import Client
+from kcli.client.config import ClientConfig, client_config
+from kcli.client.group.requests import GroupSettings
+from kcli.connect.config.checks import CheckReport, CheckRequest
+from kcli.connect.config.clients import ClientKind
+from kcli.connect.config.plugin_table import PluginTable, load_plugins
+from kcli.connect.config.validator import ConfigValidator
+from kcli.connect.config.worker import ExactlyOnceSource, GroupConfig, WorkerConfig
+from kcli.connect.decisions.session import SessionSettings
+from kcli.connect.herders.distributed import DistributedHerder, HerderSettings
+from kcli.connect.herders.internal_requests import InternalRequests
+from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
+from kcli.connect.herders.reports import StatusReports
+from kcli.connect.herders.standalone import StandaloneHerder
+from kcli.connect.rest.forwarding import Forwarder
+from kcli.connect.stores.configs import Configs
+from kcli.connect.stores.internal_topics import InternalTopics, client_id_base
+from kcli.connect.stores.log import MemoryLog
+from kcli.connect.stores.offset_file import OffsetFile
+from kcli.connect.stores.statuses import Statuses
+from kcli.connect.stores.store import OffsetStore, StatusStore
+from kcli.connect.workers.engine import WorkerEngine
+from kcli.runtime.clock import SystemClock
+from kcli.runtime.disk import SystemDisk
+from kcli.runtime.network import SystemNetwork
+
+_log = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
+
+
+class StandaloneWorker:
+    """A worker alone. `url` is the address of its REST API."""
+
+    def __init__(self, config: WorkerConfig, cluster_id: str, url: str) -> None:
+        assert config.offsets_file is not None, "the configuration of a worker alone"
+        clock = SystemClock()
+        statuses = Statuses(MemoryLog(), clock)
+        self._offsets = OffsetFile(config.offsets_file, SystemDisk())
+        self._engine, reports, plugins = _engine(config, url, statuses, self._offsets_of)
+        self._stopping = asyncio.Event()
+        self._started = asyncio.Event()
+        self.herder = StandaloneHerder(
+            kafka_cluster_id=cluster_id,
+            configs=Configs(MemoryLog()),
+            statuses=statuses,
+            reports=reports,
+            engine=self._engine,
+            validator=_validator(config, plugins, self._engine),
+            clock=clock,
+        )
+
+    def _offsets_of(self, _config: object) -> OffsetStore:
+        return self._offsets
+
+    async def run(self) -> None:
+        """Starts, and runs until `stop`. Raises the error of a start that fails."""
+        try:
+            _log.info("Worker starting")
+            await self._offsets.start()
+            await self._engine.start()
+            await self.herder.start()
+            _log.info("Worker started")
+            self._started.set()
+            await self._stopping.wait()
+        finally:
+            await self.herder.stop()
+            await self._offsets.stop()
+            _log.info("Worker stopped")
+
+    async def started(self) -> None:
+        await self._started.wait()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+class DistributedWorker:
+    """A worker of a group. `url` is the address of its REST API for the other workers."""
+
+    def __init__(self, config: WorkerConfig, cluster_id: str, url: str) -> None:
+        assert config.group is not None, "the configuration of a worker in a group"
+        group = config.group
+        settings = client_config(config.clients.worker(ClientKind.ADMIN))
+        self._admin = _client(settings, f"{client_id_base(group)}shared-admin")
+        self._coordination = _client(settings, group.client_id or f"connect-{_worker_id(url)}")
+        self._topics = InternalTopics(group, settings, self._admin, SystemClock())
+        self._offsets = self._topics.offsets()
+        self._own_offsets: dict[str, OffsetStore] = {}
+        configs, statuses = self._topics.configs(), self._topics.statuses()
+        self._engine, reports, plugins = _engine(config, url, statuses, self._offsets_of)
+        session = _session(group)
+        membership = WorkerMembership(self._coordination, _worker_group(group, url), configs)
+        self.herder = DistributedHerder(
+            _herder_settings(group, session),
+            kafka_cluster_id=cluster_id,
+            configs=configs,
+            statuses=statuses,
+            reports=reports,
+            engine=self._engine,
+            membership=membership,
+            validator=_validator(config, plugins, self._engine),
+            requests=InternalRequests(Forwarder(), session),
+            fence=self._fence,
+            task_transactional_id=lambda task: f"{group.group_id}-{task}",
+            clock=SystemClock(),
+            random_bytes=secrets.token_bytes,
+        )
+
+    def _offsets_of(self, _config: object) -> OffsetStore:
+        return self._offsets
+
+    async def _fence(self, transactional_ids: Sequence[str]) -> None:
+        """Fences the producers of tasks, so that their open transactions end."""
+        await asyncio.gather(*(force_terminate_transaction(self._admin, name) for name in transactional_ids))
+
+    async def run(self) -> None:
+        """Starts, and runs until `stop`. Raises the error of a start that fails, or of a lost group."""
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._admin)
+            await stack.enter_async_context(self._coordination)
+            _log.info("Worker starting")
+            await self._offsets.start()
+            stack.push_async_callback(self._offsets.stop)
+            await self._engine.start()
+            _log.info("Worker started")
+            await self.herder.run()
+
+    async def started(self) -> None:
+        await self.herder.started()
+
+    def stop(self) -> None:
+        self.herder.stop()
+
+
+def _engine(
+    config: WorkerConfig, url: str, statuses: StatusStore, offsets_of: object
+) -> tuple[WorkerEngine, StatusReports, PluginTable]:
+    reports = StatusReports(statuses, _worker_id(url), tracks_topics=config.topic_tracking_enable)
+    plugins = load_plugins(config.plugin_path)
+    return WorkerEngine(config, plugins, offsets_of, reports), reports, plugins
+
+
+def _validator(config: WorkerConfig, plugins: PluginTable, engine: WorkerEngine) -> ConfigValidator:
+    async def run_check(request: CheckRequest) -> CheckReport:
+        errors = await engine.validate(request.config)
+        if not request.asks_exactly_once and not request.asks_boundaries:
+            return CheckReport(errors)
+        exactly_once, boundaries = await engine.exactly_once_support(request.config)
+        return CheckReport(errors, exactly_once, boundaries)
+
+    return ConfigValidator(plugins, config, run_check)
+
+
+def _worker_id(url: str) -> str:
+    """The host and the port of the REST API, which the status of a task shows."""
+    return urlsplit(url).netloc
+
+
+def _client(settings: ClientConfig, client_id: str) -> Client:
+    return Client(dataclasses.replace(settings, client_id=client_id), SystemNetwork())
+
+
+def _session(group: GroupConfig) -> SessionSettings:
+    keys = group.inter_worker
+    return SessionSettings(
+        key_algorithm=keys.generation_algorithm,
+        key_size_bits=keys.key_size,
+        key_ttl_ms=keys.ttl_ms,
+        signature_algorithm=keys.signature_algorithm,
+        verification_algorithms=keys.verification_algorithms,
+    )
+
+
+def _worker_group(group: GroupConfig, url: str) -> WorkerGroup:
+    return WorkerGroup(
+        group=GroupSettings(
+            group_id=group.group_id,
+            session_timeout_ms=group.session_timeout_ms,
+            rebalance_timeout_ms=group.rebalance_timeout_ms,
+            heartbeat_interval_ms=group.heartbeat_interval_ms,
+        ),
+        url=url,
+        protocol=group.protocol,
+        max_delay_ms=group.scheduled_rebalance_max_delay_ms,
+        sync_timeout_ms=group.worker_sync_timeout_ms,
+    )
+
+
+def _herder_settings(group: GroupConfig, session: SessionSettings) -> HerderSettings:
+    return HerderSettings(
+        session=session,
+        sync_timeout_ms=group.worker_sync_timeout_ms,
+        unsync_backoff_ms=group.worker_unsync_backoff_ms,
+        rebalance_delay_max_ms=group.scheduled_rebalance_max_delay_ms,
+        exactly_once=group.exactly_once_source is ExactlyOnceSource.ENABLED,
+        claims_config_topic=group.exactly_once_source is not ExactlyOnceSource.DISABLED,
+    )
