@@ -32,7 +32,7 @@ from kcli.connect.stores.log import MemoryLog
 from kcli.connect.stores.offset_file import OffsetFile
 from kcli.connect.stores.statuses import Statuses
 from kcli.connect.stores.store import OffsetStore, StatusStore
-from kcli.connect.workers.engine import WorkerEngine
+from kcli.connect.workers.engine import OffsetsOf, WorkerEngine
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -145,7 +145,7 @@ class DistributedWorker:
 
 
 def _engine(
-    config: WorkerConfig, url: str, statuses: StatusStore, offsets_of: object
+    config: WorkerConfig, url: str, statuses: StatusStore, offsets_of: OffsetsOf
 ) -> tuple[WorkerEngine, StatusReports, PluginTable]:
     reports = StatusReports(statuses, _worker_id(url), tracks_topics=config.topic_tracking_enable)
     plugins = load_plugins(config.plugin_path)
