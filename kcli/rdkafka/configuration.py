@@ -20,6 +20,10 @@ RECEIVE_BYTES = 0x1503_0000 - 1
 consumers could not read larger batches. This limit is below the number that the first four bytes of an answer in TLS or
 HTTP make, so `log` still recognizes a port of another protocol."""
 
+PROPAGATION_MS_MAX = (2**31 - 1) // 1000
+"""The largest topic.metadata.propagation.max.ms. librdkafka permits more, but its number of microseconds then overflows,
+and records for a new topic fail at once."""
+
 _RECEIVE_BYTES_MAX = 2**31 - 1
 """The maximum of receive.message.max.bytes."""
 _BESIDE_RECORDS_BYTES = 512
@@ -96,6 +100,8 @@ def translate(properties: Mapping[str, str]) -> dict[str, object]:
                 received = min(parse_long(value) + _BESIDE_RECORDS_BYTES, _RECEIVE_BYTES_MAX)
                 if received > RECEIVE_BYTES:
                     config.setdefault("receive.message.max.bytes", received)
+            case "max.block.ms":
+                config[name] = min(PROPAGATION_MS_MAX, parse_long(value))
             case "partition.assignment.strategy":
                 config[name] = ",".join(
                     dict.fromkeys(_ASSIGNORS.get(trim(name), trim(name)) for name in value.split(","))

@@ -218,12 +218,21 @@ class Destination:
         refused = kafka_error(error)
         if not isinstance(refused, RecordTooLargeException):
             return refused
-        parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
-        size_bytes = RECORD_OVERHEAD_BYTES + _varint_bytes(len(headers)) + sum(map(_sized_bytes, parts))
-        return RecordTooLargeException(
-            f"The message is {size_bytes} bytes when serialized which is larger than {self._max_bytes}, which is the "
-            "value of the max.request.size configuration."
-        )
+        return too_large(serialized_bytes(key, value, headers), self._max_bytes)
+
+
+def too_large(size_bytes: int, max_bytes: int) -> RecordTooLargeException:
+    """The error of Java's producer for a record that is larger than max.request.size."""
+    return RecordTooLargeException(
+        f"The message is {size_bytes} bytes when serialized which is larger than {max_bytes}, which is the "
+        "value of the max.request.size configuration."
+    )
+
+
+def serialized_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """The size of a record for max.request.size, as Java's producer computes it."""
+    parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
+    return RECORD_OVERHEAD_BYTES + _varint_bytes(len(headers)) + sum(map(_sized_bytes, parts))
 
 
 def _sized_bytes(part: bytes | None) -> int:

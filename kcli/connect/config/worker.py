@@ -130,6 +130,8 @@ class WorkerConfig:
     offset_flush_interval_ms: int
     offset_flush_timeout_ms: int
     task_shutdown_graceful_timeout_ms: int
+    task_memory_max_bytes: int
+    """The most private memory of the process of a task or a connector. 0 means no limit."""
     topic_creation_enable: bool
     topic_tracking_enable: bool
     topic_tracking_allow_reset: bool
@@ -194,6 +196,7 @@ def _checked(texts: Mapping[str, str], values: _Values, definition: ConfigDef) -
         offset_flush_interval_ms=values.integer("offset.flush.interval.ms"),
         offset_flush_timeout_ms=values.integer("offset.flush.timeout.ms"),
         task_shutdown_graceful_timeout_ms=values.integer("task.shutdown.graceful.timeout.ms"),
+        task_memory_max_bytes=values.integer("kcli.task.memory.max.bytes"),
         topic_creation_enable=values.boolean("topic.creation.enable"),
         topic_tracking_enable=values.boolean("topic.tracking.enable"),
         topic_tracking_allow_reset=values.boolean("topic.tracking.allow.reset"),

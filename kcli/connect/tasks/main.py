@@ -1,0 +1,131 @@
+"""The life of a process that the worker has started: it runs one connector or one task."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import socket
+import threading
+from typing import Protocol, cast
+
+from kcli.connect.tasks.channel import Channel, mapping
+from kcli.connect.tasks.connector import serve
+from kcli.connect.tasks.control import Control
+from kcli.connect.tasks.logs import log_to, set_levels
+from kcli.connect.tasks.plugins import make_plugins
+from kcli.connect.tasks.sink import SinkLoop
+from kcli.connect.tasks.source import SourceLoop
+from kcli.connect.tasks.spec import ConnectorSpec, TaskSpec, unpacked
+from kcli.connect.tasks.traces import java_trace
+from kcli.connectors.interface import Connector, SinkTask, SourceTask
+from kcli.formats.connect.errors import ConnectException
+
+LOG = logging.getLogger("org.apache.kafka.connect.runtime.WorkerTask")
+
+
+class Loop(Protocol):
+    @property
+    def name(self) -> str: ...
+    def start(self) -> None: ...
+    def run(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+def run(sock: socket.socket) -> None:
+    """Runs what the first frame says, until it ends or the worker stops it."""
+    channel = Channel(sock)
+    body = mapping(channel.first().body)
+    log_to(channel, cast("dict[str, int]", body["levels"]))
+    spec = unpacked(str(body["spec"]))
+    _limit_memory(spec.memory_bytes_max)
+    if isinstance(spec, ConnectorSpec):
+        serve(spec, channel)
+    else:
+        _run_task(spec, channel)
+
+
+def _limit_memory(bytes_max: int) -> None:
+    """Limits the private memory of this process. An allocation beyond the limit raises MemoryError."""
+    if bytes_max:
+        resource.setrlimit(resource.RLIMIT_DATA, (bytes_max, bytes_max))
+
+
+def _run_task(spec: TaskSpec, channel: Channel) -> None:
+    """Reports `built`, then `started`, and at the end `failed` or `stopped`."""
+    control = Control(is_paused=spec.is_paused)
+    channel.listen(lambda method, body: _handle(control, method, body))
+    failure: Exception | None = None
+    try:
+        loop = _build(spec, channel, control)
+    except Exception as error:
+        failure = error
+    else:
+        channel.note("built")
+        failure = _live(loop, channel, control)
+    if failure is None:
+        channel.note("stopped")
+    else:
+        channel.note("failed", {"trace": java_trace(failure)})
+
+
+def _handle(control: Control, method: str, body: object) -> None:
+    if method == "levels":
+        set_levels(cast("dict[str, int]", body))
+    else:
+        control.handle(method, body)
+
+
+def _build(spec: TaskSpec, channel: Channel, control: Control) -> Loop:
+    """Makes the task and its converters and transformations."""
+    connector = cast("type[Connector]", spec.plugin.load())
+    task = connector.task_class()
+    plugins = make_plugins(spec)
+    if spec.source is not None:
+        if not isinstance(task, SourceTask):
+            raise ConnectException(f"{type(task).__qualname__} is not a SourceTask")
+        return SourceLoop(spec, channel, control, task, plugins)
+    if not isinstance(task, SinkTask):
+        raise ConnectException(f"{type(task).__qualname__} is not a SinkTask")
+    return SinkLoop(spec, channel, control, task, plugins)
+
+
+def _live(loop: Loop, channel: Channel, control: Control) -> Exception | None:
+    """Runs a task to its end. Returns the error that has ended it, or None if the worker has stopped it."""
+    ending = _Ending(loop)
+    failure: Exception | None = None
+    try:
+        if control.is_paused:
+            channel.note("paused")
+            control.wait_while_paused()
+        if not control.is_stopping:
+            if isinstance(loop, SourceLoop):
+                control.on_stop = ending.stop  # ends a `poll` that waits
+            loop.start()
+            channel.note("started")
+            loop.run()
+    except Exception as error:
+        failure = error
+        LOG.error(
+            "%s Task threw an uncaught and unrecoverable exception. Task is being killed and will not recover until "
+            "manually restarted",
+            loop.name,
+            exc_info=error,
+        )
+    ending.stop()
+    return None if control.is_stopping else failure
+
+
+class _Ending:
+    """Stops a task once: at the order of the worker, or when its loop has ended."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._once = threading.Lock()
+
+    def stop(self) -> None:
+        if not self._once.acquire(blocking=False):
+            return
+        try:
+            self._loop.stop()
+        except Exception:
+            LOG.warning("Could not stop task", exc_info=True)

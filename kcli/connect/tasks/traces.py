@@ -1,0 +1,60 @@
+"""Texts of exceptions in the form of Java's stack traces.
+
+Tools and people read the first line and the lines `Caused by:`, so these have Java's class names. The lines between
+them are Python's frames, the innermost first as in Java.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+from kcli.config.definition import ConfigError
+from kcli.errors import KafkaError
+
+FRAMES_MAX = 64
+"""The most frames of one exception in a trace, because a trace becomes a record of the status topic."""
+MESSAGE_CHARACTERS_MAX = 32_768
+"""The longest message of one exception in a trace."""
+
+
+def java_class(error: BaseException) -> str:
+    """Returns the name of an exception's Java class, or of its Python class if Java has no such exception."""
+    if isinstance(error, ConfigError):
+        return "org.apache.kafka.common.config.ConfigException"
+    if isinstance(error, KafkaError):
+        return error.java_name()
+    kind = type(error)
+    name = getattr(error, "java_class", None)
+    if isinstance(name, str):
+        return name
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def summary(error: BaseException) -> str:
+    """Returns an exception as Java's `toString` does: its class, and its message if it has one."""
+    message = str(error)[:MESSAGE_CHARACTERS_MAX]
+    return f"{java_class(error)}: {message}" if message else java_class(error)
+
+
+def java_trace(error: BaseException) -> str:
+    """Returns an exception and its causes as Java prints them."""
+    parts: list[str] = []
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        parts.append(f"{'Caused by: ' if parts else ''}{summary(cause)}\n{_frames(cause)}")
+        cause = cause.__cause__
+    return "".join(parts)
+
+
+def _frames(error: BaseException) -> str:
+    frames = [
+        (frame.f_globals.get("__name__", "?"), frame.f_code.co_qualname, frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    return "".join(
+        f"\tat {module}.{name}({Path(file).name}:{line})\n"
+        for module, name, file, line in reversed(frames[-FRAMES_MAX:])
+    )

@@ -1,0 +1,435 @@
+"""The engine of a worker: it starts, stops, pauses and watches connectors and tasks (Worker in Java).
+
+Each task has a process of its own, forked from the nursery. A connector has a process while one of its methods is
+called, or as long as it runs if its class `monitors`. One event loop serves all channels, without threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kcli.connect.config.plugin import Plugin, Plugins
+from kcli.connect.config.worker import WorkerConfig
+from kcli.connect.model import CONNECTOR, Config, ConnectorType, SourceOffsets, State, TargetState, TaskId
+from kcli.connect.stores.store import OffsetStore
+from kcli.connect.tasks.traces import java_trace
+from kcli.connect.workers import offsets as source_offsets
+from kcli.connect.workers import sink_offsets
+from kcli.connect.workers.admin import admin_client
+from kcli.connect.workers.connector_run import CallError, ConnectorProcess
+from kcli.connect.workers.metrics import Beans, StartUps, connector_bean, merge_report, remove_task, task_bean
+from kcli.connect.workers.nursery import Nursery
+from kcli.connect.workers.plans import Plans, Resolve, Texts
+from kcli.connect.workers.task_run import TaskRun
+from kcli.connect.workers.worker import StatusListener, TaskStart
+from kcli.connectors.interface import Connector
+from kcli.formats.connect.errors import ConnectException
+from kcli.model.java_text import parse_boolean, parse_int
+
+LOG = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
+_CONNECTORS = logging.getLogger("org.apache.kafka.connect.runtime.WorkerConnector")
+
+CONNECTOR_CALL_S = 60.0
+"""The longest time of one call of a connector's method. Java waits 90 s for a REST request."""
+
+OffsetsOf = Callable[[Config], OffsetStore]
+"""The store of the source offsets of a connector, by its configuration. An empty configuration means the worker's."""
+
+
+class TooManyTasksException(ConnectException):
+    """A connector has returned more task configurations than tasks.max."""
+
+    java_class = "org.apache.kafka.connect.runtime.TooManyTasksException"
+
+
+@dataclass(slots=True)
+class RunningConnector:
+    """A connector that this worker has. `state` is PAUSED or STOPPED if its Connector object does not run."""
+
+    name: str
+    config: Config
+    plugin: Plugin
+    process: ConnectorProcess
+    state: State = State.UNASSIGNED
+
+
+@dataclass(slots=True)
+class WorkerEngine:
+    """Implements `Engine`."""
+
+    worker: WorkerConfig
+    plugins: Plugins
+    offsets_of: OffsetsOf
+    listener: StatusListener
+    resolve: Resolve = dict
+    preloaded: Sequence[str] = ()
+    """Modules of plugins that the nursery imports, so that tasks start faster and share their memory."""
+    beans: Beans = field(default_factory=dict)
+    """The metrics: by the name of an MBean, the values of its attributes."""
+    _plans: Plans = field(init=False)
+    _nursery: Nursery = field(init=False)
+    _connectors: dict[str, RunningConnector] = field(init=False, default_factory=dict)
+    _tasks: dict[TaskId, TaskRun] = field(init=False, default_factory=dict)
+    _levels: dict[str, int] = field(init=False, default_factory=lambda: {"root": logging.INFO})
+    _connector_starts: StartUps = field(init=False, default_factory=lambda: StartUps("connector"))
+    _task_starts: StartUps = field(init=False, default_factory=lambda: StartUps("task"))
+
+    def __post_init__(self) -> None:
+        self._plans = Plans(self.worker, self.plugins, self.resolve)
+        self._nursery = Nursery(self.preloaded)
+
+    async def start(self) -> None:
+        """Starts the process from which tasks are forked, so that the first task need not wait for it."""
+        await self._nursery.start()
+
+    async def close(self) -> None:
+        """Stops everything that runs."""
+        await self.stop_tasks(list(self._tasks))
+        await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
+        await self._nursery.close()
+
+    # Connectors
+
+    async def start_connector(self, name: str, config: Config, target: TargetState) -> None:
+        if name in self._connectors:
+            raise ConnectException(f"Connector with name {name} already exists")
+        self._connector_starts.attempts += 1
+        try:
+            connector = self._new_connector(name, config)
+            self._connectors[name] = connector
+            self._describe(connector)
+            await self._set_connector_target(connector, target)
+        except Exception as error:
+            self._connector_starts.failures += 1
+            self._connector_failed(name, error)
+            raise
+
+    def _new_connector(self, name: str, config: Config) -> RunningConnector:
+        spec = self._plans.connector(name, config)
+        plugin = self._plans.connector_plugin(spec.plugin.config)
+        loaded = plugin.load()
+        process = ConnectorProcess(
+            spec,
+            self,
+            self._nursery,
+            call_timeout_s=CONNECTOR_CALL_S,
+            monitors=isinstance(loaded, type) and issubclass(loaded, Connector) and loaded.monitors,
+            store=lambda: self.offsets_of(config),
+        )
+        return RunningConnector(name, config, plugin, process)
+
+    async def _set_connector_target(self, connector: RunningConnector, target: TargetState) -> None:
+        """Starts or closes the Connector object, and reports its new state."""
+        state = _STATES[target]
+        if connector.state is state:
+            return
+        if state is State.RUNNING:
+            await connector.process.call("start", started=False)
+        else:
+            await connector.process.close(self._graceful_s)
+        self.connector_state(connector.name, state)
+
+    async def stop_connector(self, name: str) -> None:
+        connector = self._connectors.pop(name, None)
+        if connector is None:
+            LOG.warning("Ignoring stop request for unowned connector %s", name)
+            return
+        await connector.process.close(self._graceful_s)
+        self.beans.pop(connector_bean(name), None)
+        if connector.state is not State.FAILED:
+            self.listener.changed(
+                TaskId(name, CONNECTOR), State.UNASSIGNED, trace=None, version=connector.plugin.version
+            )
+
+    async def task_configs(self, name: str) -> Sequence[Config]:
+        connector = self._running(name)
+        try:
+            return await self._task_configs(connector)
+        except Exception as error:
+            _CONNECTORS.error(
+                "[%s|worker] WorkerConnector{id=%s} Connector has failed", name, name, exc_info=error
+            )
+            self._connector_failed(name, error)
+            raise
+
+    def _running(self, name: str) -> RunningConnector:
+        connector = self._connectors.get(name)
+        if connector is None:
+            raise ConnectException(f"Connector {name} not found in this worker.")
+        if connector.state is not State.RUNNING:
+            raise ConnectException(f"Connector {name} is not running")
+        return connector
+
+    async def _task_configs(self, connector: RunningConnector) -> Sequence[Config]:
+        config = connector.config
+        resolved = self._plans.resolved(config)
+        tasks_max = parse_int(resolved.get("tasks.max", "1"))
+        configs = await connector.process.call("task_configs", [tasks_max])
+        assert isinstance(configs, list)
+        self._check_tasks_max(f"[{connector.name}|worker] ", connector.name, resolved, len(configs))
+        loaded = connector.plugin.load()
+        assert isinstance(loaded, type) and issubclass(loaded, Connector)
+        extra = {"task.class": _class_name(loaded.task_class)}
+        if self.type_of(config) is ConnectorType.SINK:
+            extra |= {key: resolved[key] for key in ("topics", "topics.regex") if resolved.get(key)}
+        # The stored configurations of tasks must not contain secrets, so the placeholders are put back.
+        raw = {key: value for key, value in config.items() if value is not None and resolved[key] != value}
+        return [{**task, **extra, **raw} for task in configs]
+
+    def _check_tasks_max(self, context: str, name: str, config: Texts, count: int) -> None:
+        tasks_max = parse_int(config.get("tasks.max", "1"))
+        if count <= tasks_max:
+            return
+        text = (
+            f"The connector {name} has generated {count} tasks, which is greater than {tasks_max}, "
+            "the maximum number of tasks it is configured to create. "
+        )
+        if parse_boolean(config.get("tasks.max.enforce", "true")):
+            raise TooManyTasksException(
+                f"{text}This behaviour should be considered a bug and is disallowed. If necessary, it can be "
+                "permitted by reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "
+                "option will be removed in a future release of Kafka Connect."
+            )
+        LOG.warning(
+            "%s%sThis behavior should be considered a bug and will be disallowed in future releases of Kafka Connect. "
+            "Please report this to the maintainers of the connector and request that they adjust their connector's "
+            "taskConfigs() method to respect the maxTasks parameter.",
+            context,
+            text,
+        )
+
+    async def validate(self, config: Config) -> Mapping[str, Sequence[str]]:
+        """Calls `validate` of the connector of a configuration, in a process. Raises ConnectException."""
+        result = await self._call_once("", config, "validate")
+        assert isinstance(result, dict)
+        return result
+
+    async def exactly_once_support(self, config: Config) -> tuple[bool | None, bool]:
+        """What a source connector says about exactly once, and about transactions that its tasks end themselves."""
+        result = await self._call_once("", config, "exactly_once")
+        assert isinstance(result, list)
+        return result[0], result[1]
+
+    async def _call_once(self, name: str, config: Config, method: str, body: object = None) -> object:
+        """Calls a method of a connector that does not run."""
+        process = self._new_connector(name, config).process
+        try:
+            return await process.call(method, body, started=False)
+        finally:
+            await process.close(self._graceful_s)
+
+    def _connector_failed(self, name: str, error: Exception) -> None:
+        trace = error.trace if isinstance(error, CallError) else java_trace(error)
+        self.connector_state(name, State.FAILED, trace)
+
+    def connector_state(self, name: str, state: State, trace: str | None = None) -> None:
+        """Reports the state of a connector. Called by its process, too."""
+        connector = self._connectors.get(name)
+        if connector is not None:
+            connector.state = state
+            self.beans.setdefault(connector_bean(name), {})["status"] = state.lower()
+        version = None if connector is None else connector.plugin.version
+        self.listener.changed(TaskId(name, CONNECTOR), state, trace=trace, version=version)
+
+    def reconfigure(self, name: str) -> None:
+        self.listener.reconfigure(name)
+
+    def _describe(self, connector: RunningConnector) -> None:
+        self.beans[connector_bean(connector.name)] = {
+            "connector-class": connector.plugin.class_name,
+            "connector-type": str(self.type_of(connector.config)),
+            "connector-version": connector.plugin.version,
+            "status": "unassigned",
+        }
+
+    # Tasks
+
+    async def start_task(self, start: TaskStart) -> bool:
+        if start.id in self._tasks:
+            raise ConnectException(f"Task already exists in this worker: {start.id}")
+        LOG.info("[%s|task-%d] Creating task %s", start.id.connector, start.id.task, start.id)
+        self._task_starts.attempts += 1
+        run = self._new_run(start)
+        self._tasks[start.id] = run
+        try:
+            if start.fence is not None:
+                await start.fence()
+            config = self._plans.resolved(start.connector_config)
+            self._check_tasks_max(run.context, start.id.connector, config, start.id.task + 1)
+            spec = self._plans.task(start.id, start.connector_config, start.task_config, start.target)
+            is_built = await run.start(self._nursery, spec)
+        except Exception as error:
+            LOG.error("%sFailed to start task %s", run.context, start.id, exc_info=error)
+            run.failed(java_trace(error))
+            is_built = False
+        if not is_built:
+            self._task_starts.failures += 1
+        return is_built
+
+    def _new_run(self, start: TaskStart) -> TaskRun:
+        version, admin, store, worker_store = None, {}, None, None
+        try:
+            config = self._plans.resolved(start.connector_config)
+            plugin = self._plans.connector_plugin(config)
+            version = plugin.version
+            admin = self._plans.admin(start.id, config)
+            if self.type_of(config) is ConnectorType.SOURCE:
+                store = self.offsets_of(config)
+                if config.get("offsets.storage.topic") and self.worker.is_exactly_once:
+                    worker_store = self.offsets_of({})
+        except Exception as error:
+            # `start_task` meets the same error, and reports it.
+            LOG.debug("Task %s: %s", start.id, error)
+        return TaskRun(
+            start.id,
+            self,
+            version,
+            admin_properties=admin,
+            store=store,
+            worker_store=worker_store,
+            may_start=start.may_start,
+        )
+
+    async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
+        runs = [self._tasks[id] for id in tasks if id in self._tasks]
+        await asyncio.gather(*(run.stop(self._graceful_s) for run in runs))
+        for run in runs:
+            if self._tasks.get(run.id) is run:
+                del self._tasks[run.id]
+                remove_task(self.beans, run.id)
+
+    @property
+    def _graceful_s(self) -> float:
+        return self.worker.task_shutdown_graceful_timeout_ms / 1000
+
+    async def set_target_state(self, connector: str, target: TargetState) -> None:
+        running = self._connectors.get(connector)
+        if running is not None and running.state is not State.FAILED:
+            try:
+                await self._set_connector_target(running, target)
+            except Exception as error:
+                self._connector_failed(connector, error)
+        for id, run in self._tasks.items():
+            if id.connector == connector:
+                run.note("resume" if target is TargetState.STARTED else "pause")
+
+    def task_state(self, run: TaskRun, state: State, trace: str | None = None) -> None:
+        """Reports the state of a task. Called by `TaskRun`."""
+        bean = self.beans.setdefault(task_bean("connector-task-metrics", run.id), {})
+        bean["status"] = state.lower()
+        self.listener.changed(run.id, state, trace=trace, version=run.version)
+
+    def task_used_topic(self, run: TaskRun, topic: str) -> None:
+        if self.worker.topic_tracking_enable:
+            self.listener.used_topic(run.id, topic)
+
+    def task_metrics(self, run: TaskRun, body: object) -> None:
+        merge_report(self.beans, run.id, body)
+
+    # What runs here
+
+    def connector_names(self) -> Sequence[str]:
+        return list(self._connectors)
+
+    def task_ids(self) -> Sequence[TaskId]:
+        return list(self._tasks)
+
+    def type_of(self, config: Config) -> ConnectorType:
+        return self._plans.type_of(self.resolve(config))
+
+    def worker_bean(self) -> dict[str, float]:
+        """The attributes of connect-worker-metrics."""
+        return {
+            "connector-count": float(len(self._connectors)),
+            "task-count": float(len(self._tasks)),
+            **self._connector_starts.attributes(),
+            **self._task_starts.attributes(),
+        }
+
+    def log_levels(self) -> Mapping[str, int]:
+        return self._levels
+
+    def set_log_level(self, logger: str, level: int) -> None:
+        """Sets the level of a logger in all processes. The name of the root logger is "root"."""
+        self._levels[logger] = level
+        for run in self._tasks.values():
+            run.note("levels", {logger: level})
+        for connector in self._connectors.values():
+            connector.process.note("levels", {logger: level})
+
+    # Offsets
+
+    async def offsets(self, name: str, config: Config) -> SourceOffsets:
+        resolved = self._plans.resolved(config)
+        if self.type_of(config) is ConnectorType.SOURCE:
+            store = self.offsets_of(resolved)
+            await store.refresh()
+            return source_offsets.connector_offsets(store, name)
+        async with admin_client(self._plans.admin(TaskId(name, CONNECTOR), resolved)) as client:
+            committed = await sink_offsets.group_offsets(client, self._plans.sink_group(name, resolved))
+        return sink_offsets.to_request(committed)
+
+    async def alter_offsets(self, name: str, config: Config, offsets: SourceOffsets | None) -> str:
+        resolved = self._plans.resolved(config)
+        try:
+            if self.type_of(config) is ConnectorType.SOURCE:
+                is_sure = await self._alter_source(name, resolved, offsets)
+            else:
+                is_sure = await self._alter_sink(name, resolved, offsets)
+        except CallError as error:
+            if error.java_class == "java.lang.UnsupportedOperationException":
+                raise ConnectException(
+                    f"Failed to modify offsets for connector {name} because it doesn't support external modification "
+                    "of offsets"
+                ) from error
+            raise
+        done = "reset" if offsets is None else "altered"
+        if is_sure:
+            return f"The offsets for this connector have been {done} successfully"
+        return (
+            f"The Connect framework-managed offsets for this connector have been {done} successfully. However, if "
+            f"this connector manages offsets externally, they will need to be manually {done} in the system that the "
+            "connector uses."
+        )
+
+    async def _alter_source(self, name: str, config: Texts, offsets: SourceOffsets | None) -> bool:
+        store = self.offsets_of(config)
+        await store.refresh()
+        if offsets is None:
+            offsets = [(partition, None) for partition in store.partitions(name)]
+        body = [[partition, offset] for partition, offset in offsets]
+        is_sure = await self._call_once(name, config, "alter_offsets", body)
+        await store.put(source_offsets.entries_of(store, name, offsets))
+        return bool(is_sure)
+
+    async def _alter_sink(self, name: str, config: Texts, offsets: SourceOffsets | None) -> bool:
+        group = self._plans.sink_group(name, config)
+        async with admin_client(self._plans.admin(TaskId(name, CONNECTOR), config)) as client:
+            if offsets is None:
+                committed = await sink_offsets.group_offsets(client, group)
+                changes: sink_offsets.GroupOffsets = dict.fromkeys(committed)
+            else:
+                changes = sink_offsets.from_request(offsets)
+            body = [[partition.topic, partition.partition, offset] for partition, offset in changes.items()]
+            is_sure = await self._call_once(name, config, "alter_offsets", body)
+            if offsets is None:
+                await sink_offsets.delete_group(client, name, group)
+            else:
+                await sink_offsets.alter_group(client, name, group, changes)
+        return bool(is_sure)
+
+
+_STATES = {
+    TargetState.STARTED: State.RUNNING,
+    TargetState.PAUSED: State.PAUSED,
+    TargetState.STOPPED: State.STOPPED,
+}
+
+
+def _class_name(kind: type[object]) -> str:
+    """The name of a task's class in its configuration: Java's, if it replaces a Java class."""
+    name = getattr(kind, "java_class", None)
+    return name if isinstance(name, str) else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,71 @@
+"""Source offsets by source partition, on a store of bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from kcli.connect.model import SourceOffsets
+from kcli.connect.offset_keys import offset_key, offset_value, read_offset
+from kcli.connect.stores.store import OffsetStore
+from kcli.formats.connect.errors import ConnectException
+
+
+def stored_key(store: OffsetStore, key: bytes) -> bytes:
+    """Returns the key under which the store has the offset of a source partition.
+
+    A Java worker wrote the fields of a partition in the order of a hash map. So another order is looked for, if the
+    partition has several fields.
+    """
+    if store.get(key) is not None:
+        return key
+    connector, partition = json.loads(key)
+    if not isinstance(partition, dict) or len(partition) < 2:
+        return key
+    for other in store.partitions(connector):
+        if other == partition:
+            return offset_key(connector, other)
+    return key
+
+
+def get_offsets(store: OffsetStore, body: object) -> list[str | None]:
+    """Answers a task that asks for offsets by their keys."""
+    values = [store.get(stored_key(store, key)) for key in _texts(body)]
+    return [None if value is None else value.decode() for value in values]
+
+
+async def put_offsets(store: OffsetStore, body: object) -> None:
+    """Stores the offsets of a task: pairs of a key and a value."""
+    if not isinstance(body, list):
+        raise ConnectException("a request without offsets")
+    entries: dict[bytes, bytes | None] = {}
+    for key, value in body:
+        entries[stored_key(store, str(key).encode())] = None if value is None else str(value).encode()
+    await store.put(entries)
+
+
+def connector_offsets(store: OffsetStore, connector: str) -> SourceOffsets:
+    """All offsets of a connector."""
+    found = [
+        (partition, read_offset(store.get(offset_key(connector, partition))))
+        for partition in store.partitions(connector)
+    ]
+    return [(partition, offset) for partition, offset in found if offset is not None]
+
+
+def entries_of(
+    store: OffsetStore,
+    connector: str,
+    offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]],
+) -> dict[bytes, bytes | None]:
+    """The entries of the store for offsets that a user has set."""
+    return {
+        stored_key(store, offset_key(connector, partition)): offset_value(offset)
+        for partition, offset in offsets
+    }
+
+
+def _texts(body: object) -> list[bytes]:
+    if not isinstance(body, list):
+        raise ConnectException("a request without keys")
+    return [str(key).encode() for key in body]

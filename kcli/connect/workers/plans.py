@@ -1,0 +1,199 @@
+"""Makes the specification of a task from the configurations of the worker and of its connector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kcli.connect.config.clients import consumer_group_id, with_prefix
+from kcli.connect.config.plugin import Plugin, Plugins, PluginType
+from kcli.connect.config.worker import WorkerConfig
+from kcli.connect.model import CONNECTOR, Config, ConnectorType, TargetState, TaskId
+from kcli.connect.tasks.spec import (
+    ConnectorSpec,
+    ErrorSpec,
+    PluginSpec,
+    SinkSpec,
+    SourceSpec,
+    TaskSpec,
+    TopicGroup,
+    TransformSpec,
+)
+from kcli.formats.connect.errors import ConnectException
+from kcli.model.java_text import parse_boolean, parse_int, parse_long, split_list, trim
+
+TOPIC_CREATION = "topic.creation."
+DEFAULT_GROUP = "default"
+_GROUP_KEYS = ("include", "exclude", "partitions", "replication.factor")
+
+Resolve = Callable[[Config], Config]
+"""Replaces the placeholders of config providers in a configuration."""
+
+Texts = Mapping[str, str]
+"""A configuration without placeholders, and without keys that are null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The specifications of what runs in processes."""
+
+    worker: WorkerConfig
+    plugins: Plugins
+    resolve: Resolve
+
+    def resolved(self, config: Config) -> dict[str, str]:
+        """Returns a configuration without placeholders, and without keys that are null."""
+        return {key: value for key, value in self.resolve(config).items() if value is not None}
+
+    def connector_plugin(self, config: Config) -> Plugin:
+        """The plugin of connector.class. Raises ConnectException."""
+        name = config.get("connector.class")
+        version = config.get("connector.plugin.version")
+        if name is None:
+            raise ConnectException(
+                'Missing required configuration "connector.class" which has no default value.'
+            )
+        return self.plugins.find(trim(name), PluginType.SOURCE, PluginType.SINK, version=version)
+
+    def type_of(self, config: Config) -> ConnectorType:
+        kind = self.connector_plugin(config).kind
+        return ConnectorType.SOURCE if kind is PluginType.SOURCE else ConnectorType.SINK
+
+    def connector(self, name: str, config: Config) -> ConnectorSpec:
+        plugin = self.connector_plugin(config)
+        spec = _spec(plugin, self.resolved(config))
+        return ConnectorSpec(name, spec, self.worker.task_memory_max_bytes)
+
+    def task(
+        self, id: TaskId, connector_config: Config, task_config: Config, target: TargetState
+    ) -> TaskSpec:
+        """Makes the specification of a task. Raises ConnectException or ConfigError."""
+        config = self.resolved(connector_config)
+        plugin = self.connector_plugin(config)
+        errors = _errors(config)
+        source, sink = None, None
+        if plugin.kind is PluginType.SOURCE:
+            source = self._source(id, config)
+        else:
+            sink = self._sink(id, config, errors)
+        return TaskSpec(
+            id.connector,
+            id.task,
+            _spec(plugin, self.resolved(task_config)),
+            self._converter("key.converter", config, PluginType.CONVERTER),
+            self._converter("value.converter", config, PluginType.CONVERTER),
+            self._converter("header.converter", config, PluginType.HEADER_CONVERTER),
+            self._transforms(config),
+            errors,
+            source,
+            sink,
+            is_paused=target is not TargetState.STARTED,
+            offset_flush_interval_ms=self.worker.offset_flush_interval_ms,
+            offset_flush_timeout_ms=self.worker.offset_flush_timeout_ms,
+            memory_bytes_max=self.worker.task_memory_max_bytes,
+        )
+
+    def _converter(self, key: str, config: Texts, kind: PluginType) -> PluginSpec:
+        """The converter of the connector, or that of the worker. The keys of one do not apply to the other."""
+        if key in config:
+            name, own = config[key], with_prefix(config, f"{key}.")
+        else:
+            name, own = self.worker.converter_class(key), self.worker.converter_config(key)
+        return self._plugin(name, own, kind)
+
+    def _plugin(self, name: str, config: Texts, *kinds: PluginType) -> PluginSpec:
+        plugin = self.plugins.find(trim(name), *kinds, version=config.get("plugin.version"))
+        return _spec(plugin, config)
+
+    def _transforms(self, config: Texts) -> Sequence[TransformSpec]:
+        return [self._transform(name, config) for name in split_list(config.get("transforms", ""))]
+
+    def _transform(self, name: str, config: Texts) -> TransformSpec:
+        own = with_prefix(config, f"transforms.{name}.")
+        predicate_name = own.pop("predicate", "")
+        negate = parse_boolean(own.pop("negate", "false"))
+        predicate = None
+        if predicate_name:
+            keys = with_prefix(config, f"predicates.{predicate_name}.")
+            predicate = self._plugin(keys.get("type", ""), keys, PluginType.PREDICATE)
+        transformation = self._plugin(own.get("type", ""), own, PluginType.TRANSFORMATION)
+        return TransformSpec(transformation, predicate, negate)
+
+    def _source(self, id: TaskId, config: Texts) -> SourceSpec:
+        producer = self.worker.clients.producer(f"connector-producer-{id}", config)
+        interval_ms = config.get("transaction.boundary.interval.ms")
+        boundary, topic, group = None, "", self.worker.group
+        if self.worker.is_exactly_once and group is not None:
+            boundary = trim(config.get("transaction.boundary", "poll")).lower()
+            topic = config.get("offsets.storage.topic") or group.offset_topic.name
+            producer |= {
+                "enable.idempotence": "true",
+                "transactional.id": transactional_id(group.group_id, id),
+            }
+        return SourceSpec(
+            producer,
+            self._topic_groups(config),
+            boundary,
+            parse_long(interval_ms) if interval_ms else self.worker.offset_flush_interval_ms,
+            topic,
+        )
+
+    def _topic_groups(self, config: Texts) -> Sequence[TopicGroup] | None:
+        if not self.worker.topic_creation_enable or not any(key.startswith(TOPIC_CREATION) for key in config):
+            return None
+        default = with_prefix(config, f"{TOPIC_CREATION}{DEFAULT_GROUP}.")
+        names = [*split_list(config.get(f"{TOPIC_CREATION}groups", "")), DEFAULT_GROUP]
+        return [_topic_group(name, config, default) for name in names]
+
+    def _sink(self, id: TaskId, config: Texts, errors: ErrorSpec) -> SinkSpec:
+        clients = self.worker.clients
+        return SinkSpec(
+            clients.consumer(f"connector-consumer-{id}", consumer_group_id(id.connector), config),
+            split_list(config.get("topics", "")),
+            trim(config.get("topics.regex", "")),
+            clients.producer(f"connector-dlq-producer-{id}", config) if errors.dead_letter_topic else {},
+        )
+
+    def admin(self, id: TaskId, config: Texts) -> dict[str, str]:
+        """The properties of the admin client of a task, or of a connector (task -1)."""
+        name = f"connector-adminclient-{id.connector}"
+        return self.worker.clients.admin(name if id.task == CONNECTOR else f"{name}-{id.task}", config)
+
+    def sink_group(self, connector: str, config: Texts) -> str:
+        """The consumer group of a sink connector."""
+        return self.worker.clients.consumer("", consumer_group_id(connector), config)["group.id"]
+
+
+def _spec(plugin: Plugin, config: Texts) -> PluginSpec:
+    return PluginSpec(plugin.class_name, plugin.python_name, plugin.path, config)
+
+
+def _errors(config: Texts) -> ErrorSpec:
+    letters = "errors.deadletterqueue."
+    return ErrorSpec(
+        trim(config.get("errors.tolerance", "none")).lower(),
+        parse_long(config.get("errors.retry.timeout", "0")),
+        parse_long(config.get("errors.retry.delay.max.ms", "60000")),
+        parse_boolean(config.get("errors.log.enable", "false")),
+        parse_boolean(config.get("errors.log.include.messages", "false")),
+        trim(config.get(f"{letters}topic.name", "")),
+        parse_int(config.get(f"{letters}topic.replication.factor", "3")),
+        parse_boolean(config.get(f"{letters}context.headers.enable", "false")),
+    )
+
+
+def _topic_group(name: str, config: Texts, default: Mapping[str, str]) -> TopicGroup:
+    own = with_prefix(config, f"{TOPIC_CREATION}{name}.")
+    return TopicGroup(
+        name,
+        split_list(own.get("include", "")),
+        split_list(own.get("exclude", "")),
+        parse_int(own.get("partitions") or default.get("partitions", "-1")),
+        parse_int(own.get("replication.factor") or default.get("replication.factor", "-1")),
+        {key: value for key, value in own.items() if key not in _GROUP_KEYS},
+    )
+
+
+def transactional_id(group_id: str, id: TaskId) -> str:
+    """The transactional id of a source task (KIP-618). A leader fences it before the next generation of tasks."""
+    return f"{group_id}-{id}"

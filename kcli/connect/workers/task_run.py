@@ -1,0 +1,204 @@
+"""One task of this worker: its process, its state, and its requests."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from kcli.connect.model import State, TaskId
+from kcli.connect.stores.store import OffsetStore
+from kcli.connect.tasks.frames import Frame
+from kcli.connect.tasks.spec import TaskSpec, packed
+from kcli.connect.workers import admin, offsets
+from kcli.connect.workers.child import Child
+from kcli.connect.workers.nursery import Nursery
+from kcli.formats.connect.errors import ConnectException
+
+LOG = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
+
+BUILD_TIMEOUT_S = 60.0
+"""The longest time for the constructors and `configure` of a task's plugins."""
+
+
+class TaskOwner(Protocol):
+    """Learns what happens to a task."""
+
+    def task_state(self, run: TaskRun, state: State, trace: str | None = None) -> None: ...
+    def task_used_topic(self, run: TaskRun, topic: str) -> None: ...
+    def task_metrics(self, run: TaskRun, body: object) -> None: ...
+    def log_levels(self) -> Mapping[str, int]: ...
+
+
+class TaskRun:
+    """A task from its start to the end of its process. A failed task stays here until it is stopped."""
+
+    def __init__(
+        self,
+        id: TaskId,
+        owner: TaskOwner,
+        version: str | None,
+        *,
+        admin_properties: Mapping[str, str],
+        store: OffsetStore | None,
+        worker_store: OffsetStore | None,
+        may_start: Callable[[], Awaitable[bool]] | None,
+    ) -> None:
+        self.id = id
+        self.version = version
+        self._owner = owner
+        self._admin = admin_properties
+        self._store = store
+        self._worker_store = worker_store
+        self._may_start = may_start
+        self._child: Child | None = None
+        self._built: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._stopping = False
+        self._has_ended = False
+        self._killed_for = ""
+        self._copies: set[asyncio.Task[None]] = set()
+        self.ended = asyncio.Event()
+        """Set when no process runs, and none will."""
+
+    @property
+    def context(self) -> str:
+        return f"[{self.id.connector}|task-{self.id.task}] "
+
+    async def start(self, nursery: Nursery, spec: TaskSpec) -> bool:
+        """Starts the process. Returns whether the task and its plugins could be made."""
+        child = Child(self, self.context)
+        first = Frame("run", {"spec": packed(spec), "levels": dict(self._owner.log_levels())})
+        await child.start(nursery, first)
+        self._child = child
+        child.status.add_done_callback(self._process_ended)
+        if self._stopping:
+            child.note("stop")
+        try:
+            async with asyncio.timeout(BUILD_TIMEOUT_S):
+                return await asyncio.shield(self._built)
+        except TimeoutError:
+            self._killed_for = f"its plugins were not ready after {BUILD_TIMEOUT_S:.0f} s"
+            child.kill()
+            return await self._built
+
+    def failed(self, trace: str) -> None:
+        """The task failed before it had a process."""
+        self._end(State.FAILED, trace)
+        self.ended.set()
+
+    def note(self, method: str, body: object = None) -> None:
+        if self._child is not None and not self.ended.is_set():
+            self._child.note(method, body)
+
+    async def stop(self, timeout_s: float) -> None:
+        """Asks the task to stop, and ends its process after the time-out."""
+        self._stopping = True
+        if self._child is None:
+            self._end(State.UNASSIGNED)
+            self.ended.set()
+            return
+        self.note("stop")
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.ended.wait()
+        except TimeoutError:
+            LOG.error("Graceful stop of task %s failed.", self.id)
+            # What the task still sends is ignored, because another worker may run it from now on.
+            self._end(State.UNASSIGNED)
+            self._child.kill()
+            await self.ended.wait()
+
+    def kill(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+
+    def _end(self, state: State, trace: str | None = None) -> None:
+        """Reports the last state, once."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._owner.task_state(self, state, trace)
+
+    def _process_ended(self, status: asyncio.Future[int]) -> None:
+        if not self._has_ended:
+            if self._stopping:
+                self._end(State.UNASSIGNED)
+            else:
+                self._end(State.FAILED, self._trace_of(status.result()))
+        if not self._built.done():
+            self._built.set_result(False)
+        self.ended.set()
+
+    def _trace_of(self, status: int) -> str:
+        """The trace of a process that ended without a report."""
+        reason = self._killed_for
+        if not reason:
+            reason = f"exit status {status}" if status >= 0 else f"signal {signal.Signals(-status).name}"
+        text = f"The process of task {self.id} has ended unexpectedly: {reason}"
+        LOG.error("%s%s", self.context, text)
+        return f"{ConnectException.java_class}: {text}\n"
+
+    # The process calls these two methods.
+
+    def noted(self, method: str, body: object) -> None:
+        if self._has_ended:
+            return
+        match method, body:
+            case "built", _:
+                if not self._built.done():
+                    self._built.set_result(True)
+            case (("started" | "resumed"), _):
+                self._owner.task_state(self, State.RUNNING)
+            case "paused", _:
+                self._owner.task_state(self, State.PAUSED)
+            case "stopped", _:
+                self._end(State.UNASSIGNED)
+            case "failed", {"trace": str(trace)}:
+                self._end(State.UNASSIGNED if self._stopping else State.FAILED, trace)
+            case "used_topic", {"topic": str(topic)}:
+                self._owner.task_used_topic(self, topic)
+            case "metrics", _:
+                self._owner.task_metrics(self, body)
+            case "offsets_committed", list():
+                self._copy_offsets(body)
+
+    async def answer(self, method: str, body: object) -> object:
+        if self._has_ended:
+            raise ConnectException(f"Task {self.id} has been cancelled")
+        match method:
+            case "get_offsets":
+                return offsets.get_offsets(self._stored, body)
+            case "put_offsets":
+                await offsets.put_offsets(self._stored, body)
+                return None
+            case "refresh_offsets":
+                await self._stored.refresh()
+                return None
+            case "may_start":
+                return self._may_start is None or await self._may_start()
+            case "topic_exists":
+                return await admin.topic_exists(self._admin, body)
+            case "create_topic":
+                await admin.create_topic(self._admin, body)
+                return None
+        raise ConnectException(f"no such request: {method}")
+
+    @property
+    def _stored(self) -> OffsetStore:
+        if self._store is None:
+            raise ConnectException(f"Task {self.id} is not a source task")
+        return self._store
+
+    def _copy_offsets(self, body: object) -> None:
+        """With exactly once, a connector's own offsets topic has the offsets. The worker's topic gets a copy."""
+        if self._worker_store is not None:
+            task = asyncio.get_running_loop().create_task(offsets.put_offsets(self._worker_store, body))
+            self._copies.add(task)
+            task.add_done_callback(self._copied)
+
+    def _copied(self, task: asyncio.Task[None]) -> None:
+        self._copies.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.warning("%sThe offsets could not be copied to the worker's topic: %s", self.context, error)

@@ -1,0 +1,198 @@
+"""Source and sink tasks in processes of their own, on a real broker: records, offsets, states, and broken tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kcli.connect.model import State, TargetState, TaskId
+from kcli.formats.connect.errors import ConnectException
+from rigs import connect_engine, node
+from rigs.connect_engine import World
+from rigs.loops import on_a_loop, until
+
+COUNTER = {"connector.class": "gold.CounterSource", "tasks.max": "1", "topic": "numbers", "pause.ms": "1"}
+TRANSACTIONS = {
+    "transaction_state_log_num_partitions": "1",
+    "transaction_state_log_replication_factor": "1",
+    "transaction_state_log_min_isr": "1",
+}
+
+
+@contextlib.asynccontextmanager
+async def world(directory: Path, **worker: str) -> AsyncIterator[World]:
+    async with (
+        node.running(directory / "data", **TRANSACTIONS) as broker,
+        connect_engine.running(broker.port(), **worker) as it,
+    ):
+        yield it
+
+
+def sink(directory: Path, **more: str) -> Mapping[str, str]:
+    file = str(directory / "out.txt")
+    return {"connector.class": "gold.PickySink", "tasks.max": "1", "topics": "numbers", "file": file, **more}
+
+
+def written(directory: Path) -> list[str]:
+    """The values that the sink has written, in their order."""
+    file = directory / "out.txt"
+    return re.findall(r"@\d+ (.*)", file.read_text()) if file.exists() else []
+
+
+@on_a_loop
+async def test_records_flow_from_a_source_to_a_sink_and_go_on_after_a_restart(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        (source,) = await it.start("c", {**COUNTER, "count": "5"})
+        await it.statuses.reach(source, State.RUNNING)
+        (target,) = await it.start("s", sink(tmp_path))
+        await until(lambda: len(written(tmp_path)) == 5)
+        await until(lambda: it.stored("c") == [({"task": "0"}, {"n": 4})])
+        await it.engine.stop_tasks([source, target])
+        assert it.statuses.last[source] == (State.UNASSIGNED, None)
+        assert {"open [numbers-0]", "close [numbers-0]", "stop"} <= set(
+            (tmp_path / "out.txt").read_text().split("\n")
+        )
+        assert {(id.connector, topic) for id, topic in it.statuses.topics} == {
+            ("c", "numbers"),
+            ("s", "numbers"),
+        }
+        assert await it.engine.offsets("s", {"name": "s", **sink(tmp_path)}) == [
+            ({"kafka_partition": 0, "kafka_topic": "numbers"}, {"kafka_offset": 5})
+        ]
+        await it.engine.stop_connector("c")
+        await it.engine.stop_connector("s")
+        await it.start("c", {**COUNTER, "count": "8"})
+        await it.start("s", sink(tmp_path))
+        await until(lambda: len(written(tmp_path)) == 8)
+        assert written(tmp_path) == [f"0:{n}" for n in range(8)]
+        bean = "kafka.connect:type=source-task-metrics,connector=c,task=0"
+        await until(lambda: it.engine.beans.get(bean, {}).get("source-record-write-total") == 3)
+
+
+@on_a_loop
+async def test_paused_tasks_do_nothing_until_they_are_resumed(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        (source,) = await it.start("c", {**COUNTER, "count": "1000000", "pause.ms": "5"})
+        (target,) = await it.start("s", sink(tmp_path))
+        await until(lambda: len(written(tmp_path)) > 3)
+        for name in ("c", "s"):
+            await it.engine.set_target_state(name, TargetState.PAUSED)
+        await it.statuses.reach(source, State.PAUSED)
+        await it.statuses.reach(target, State.PAUSED)
+        paused_at = len(written(tmp_path))
+        await asyncio.sleep(0.3)
+        assert len(written(tmp_path)) == paused_at
+        for name in ("c", "s"):
+            await it.engine.set_target_state(name, TargetState.STARTED)
+        await until(lambda: len(written(tmp_path)) > paused_at + 3)
+        assert [state for id, state in it.statuses.history if id == source] == [
+            State.RUNNING,
+            State.PAUSED,
+            State.RUNNING,
+        ]
+        numbers = written(tmp_path)
+        assert numbers == [f"0:{n}" for n in range(len(numbers))], "a pause loses and repeats nothing"
+
+
+@on_a_loop
+async def test_a_broken_task_is_a_failed_task_and_never_a_dead_worker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    limit = {"kcli_task_memory_max_bytes": str(256 * 1024 * 1024), "task_shutdown_graceful_timeout_ms": "300"}
+    async with world(tmp_path, **limit) as it:
+        trouble = {"connector.class": "rigs.Trouble", "tasks.max": "1"}
+        for name in ("exit", "kill", "loop", "memory", "print"):
+            await it.start(name, {**trouble, "trouble": name})
+        for name, reason in (
+            ("exit", "exit status 3"),
+            ("kill", "signal SIGKILL"),
+            ("memory", "MemoryError"),
+        ):
+            trace = await it.statuses.reach(TaskId(name, 0), State.FAILED)
+            assert trace is not None and reason in trace
+        await until(lambda: "[print|task-0] printed by the task\\x1b[31m" in caplog.text)
+        await it.engine.stop_tasks([TaskId("print", 0)])
+        assert "[print|task-0] written to stderr" in caplog.text
+        # The endless loop holds nobody up, and its process is ended.
+        await it.engine.stop_tasks([TaskId("loop", 0)])
+        assert "Graceful stop of task loop-0 failed." in caplog.text
+        assert it.statuses.last[TaskId("loop", 0)] == (State.UNASSIGNED, None)
+        assert TaskId("loop", 0) not in it.engine.task_ids()
+
+
+@on_a_loop
+async def test_no_process_is_left_after_the_end_of_the_engine(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        (source,) = await it.start("c", {**COUNTER, "count": "1000000"})
+        await it.statuses.reach(source, State.RUNNING)
+        child = it.engine._tasks[source]._child
+        assert child is not None
+        os.kill(child.pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(child.pid, 0)
+
+
+@on_a_loop
+async def test_exactly_once_survives_the_end_of_a_process_at_any_time(tmp_path: Path) -> None:
+    async with world(
+        tmp_path, exactly_once_source_support="enabled", task_shutdown_graceful_timeout_ms="5000"
+    ) as it:
+        config = {**COUNTER, "count": "120", "pause.ms": "2", "batch": "3"}
+        reader = sink(tmp_path, **{"consumer.override.isolation.level": "read_committed"})
+        (source,) = await it.start("c", config)
+        await it.start("s", reader)
+        for least in (20, 60):
+            await until(lambda least=least: len(written(tmp_path)) >= least)
+            it.engine._tasks[source].kill()
+            await it.statuses.reach(source, State.FAILED)
+            await it.engine.stop_tasks([source])
+            await it.engine.stop_connector("c")
+            # The memory of this test does not read the topic, so the offset comes from the records.
+            last = await committed_offset(it)
+            await it.offsets.put({b'["c",{"task":"0"}]': last})
+            await it.start("c", config)
+        await until(lambda: len(written(tmp_path)) >= 120)
+        assert written(tmp_path) == [f"0:{n}" for n in range(120)]
+
+
+async def committed_offset(it: World) -> bytes:
+    """Reads the newest committed offset from the offsets topic."""
+    from confluent_kafka import Consumer
+
+    def read() -> bytes:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": it.engine.worker.bootstrap_servers[0],
+                "group.id": "reader",
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        consumer.subscribe(["connect-offsets"])
+        last = b""
+        while (message := consumer.poll(20)) is not None and message.error() is None:
+            last = message.value() or b""
+        consumer.close()
+        return last
+
+    return await asyncio.to_thread(read)
+
+
+@on_a_loop
+async def test_more_tasks_than_tasks_max_fail_the_connector(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        with pytest.raises(ConnectException, match="has generated 3 tasks, which is greater than 1"):
+            await it.start("c", {**COUNTER, "tasks": "3"})
+        state, trace = it.statuses.last[TaskId("c", -1)]
+        assert state is State.FAILED and trace is not None
+        assert trace.startswith("org.apache.kafka.connect.runtime.TooManyTasksException: The connector c has")
