@@ -6,10 +6,13 @@ Clients can send any number, so a sum may not fit.
 from __future__ import annotations
 
 import math
+import struct
 from decimal import Decimal
 
 from kcli.model.java_floats import nearest_float
 
+_DOUBLE = struct.Struct("<d")
+_BITS = struct.Struct("<Q")
 _LONG_BITS = 64
 
 
@@ -57,8 +60,12 @@ def decimal_to_float(number: Decimal | int) -> float:
     single = nearest_float(double)
     if single == double or not math.isfinite(double):
         return single
-    # The double may be halfway between two floats only because it is rounded itself.
     exact = Decimal(double)
     if exact == number:
         return single
-    return nearest_float(math.nextafter(double, math.inf if exact < number else -math.inf))
+    # The double becomes the last one before the number, with an odd last bit. So it is never halfway between two
+    # floats, and the number is rounded only once.
+    if (exact > number) == (double > 0):
+        double = math.nextafter(double, 0)
+    (bits,) = _BITS.unpack(_DOUBLE.pack(double))
+    return nearest_float(_DOUBLE.unpack(_BITS.pack(bits | 1))[0])

@@ -56,3 +56,8 @@ def test_a_float_is_rounded_once() -> None:
     assert decimal_to_float(just_over) == 2**24 + 2
     assert decimal_to_float(2**24 + 1) == 2**24
     assert decimal_to_float(2**54 + 2**30 + 1) == 2**54 + 2**31
+    # Its double is just under the middle between two floats, and the next double is in the middle.
+    middle = 1 + 3 * Decimal(2) ** -24
+    just_under = middle - Decimal("2e-16")
+    assert decimal_to_float(just_under) == 1 + 2**-23
+    assert decimal_to_float(-just_under) == -1 - 2**-23
