@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import TypeVar, cast
 
+from kcli.formats.connect.java_strings import java_string
 from kcli.formats.connect.schema import Schema
 
 
@@ -21,11 +23,18 @@ class Header:
     schema: Schema | None
     value: object
 
+    def __str__(self) -> str:
+        return f"ConnectHeader(key={self.key}, value={java_string(self.value)}, schema={java_string(self.schema)})"
+
 
 class TimestampType(IntEnum):
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
+
+    def __str__(self) -> str:
+        """Java's name, such as `CreateTime`."""
+        return self.name.title().replace("_", "")
 
 
 @dataclass(slots=True)
@@ -46,6 +55,10 @@ class SourceRecord:
     timestamp: int | None = None
     headers: Sequence[Header] = field(default_factory=tuple)
 
+    def __str__(self) -> str:
+        own = f"sourcePartition={java_string(self.source_partition)}, sourceOffset={java_string(self.source_offset)}"
+        return f"SourceRecord{{{own}}} {_common_text(self)}"
+
 
 @dataclass(slots=True)
 class SinkRecord:
@@ -65,5 +78,43 @@ class SinkRecord:
     original_partition: int = -1
     original_offset: int = -1
 
+    def __str__(self) -> str:
+        own = (
+            f"kafkaOffset={self.offset}, timestampType={self.timestamp_type}, originalTopic={self.original_topic}, "
+            f"originalKafkaPartition={self.original_partition}, originalKafkaOffset={self.original_offset}"
+        )
+        return f"SinkRecord{{{own}}} {_common_text(self)}"
+
 
 ConnectRecord = SourceRecord | SinkRecord
+R = TypeVar("R", bound=ConnectRecord)
+
+
+def copied(record: R) -> R:
+    """A copy of a record, for a caller that changes some fields of the copy.
+
+    `dataclasses.replace` takes six times as long.
+    """
+    if isinstance(record, SinkRecord):
+        sink = SinkRecord(
+            record.topic, record.partition, record.offset, record.value, record.value_schema, record.key,
+            record.key_schema, record.timestamp, record.timestamp_type, record.headers, record.original_topic,
+            record.original_partition, record.original_offset,
+        )  # fmt: skip
+        return cast(R, sink)
+    assert isinstance(record, SourceRecord)
+    source = SourceRecord(
+        record.source_partition, record.source_offset, record.topic, record.value, record.value_schema, record.key,
+        record.key_schema, record.partition, record.timestamp, record.headers,
+    )  # fmt: skip
+    return cast(R, source)
+
+
+def _common_text(record: ConnectRecord) -> str:
+    headers = f"[{', '.join(map(str, record.headers))}]" if record.headers else ""
+    return (
+        f"ConnectRecord{{topic='{record.topic}', kafkaPartition={java_string(record.partition)}, "
+        f"key={java_string(record.key)}, keySchema={java_string(record.key_schema)}, "
+        f"value={java_string(record.value)}, valueSchema={java_string(record.value_schema)}, "
+        f"timestamp={java_string(record.timestamp)}, headers=ConnectHeaders(headers={headers})}}"
+    )

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic
 
 from kcli.config.definition import ConfigDef
-from kcli.connectors.records import ConnectRecord
-
-R = TypeVar("R", bound=ConnectRecord)
+from kcli.connectors.records import R
 
 
 class Transformation(Generic[R]):

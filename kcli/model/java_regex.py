@@ -49,7 +49,14 @@ _DEPTH_MAX = 100
 
 
 class JavaRegexError(ValueError):
-    """A pattern that is invalid in Java, or that has no exact translation."""
+    """A pattern that is invalid in Java, or that has no exact translation.
+
+    `java_message` is the message of Java's PatternSyntaxException, which shows the place in the pattern.
+    """
+
+    def __init__(self, message: str, java_message: str | None = None) -> None:
+        super().__init__(message)
+        self.java_message = message if java_message is None else java_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +96,18 @@ class _Translator:
     def translated(self) -> str:
         text = self._alternatives(_Flags())
         if self._at < len(self._pattern):
-            raise self._error("Unmatched closing ')'")
+            raise self._error("Unmatched closing ')'", back=1)
         return text
 
-    def _error(self, reason: str) -> JavaRegexError:
-        return JavaRegexError(f"{reason} near index {self._at} of the regular expression {self._pattern}")
+    def _error(self, reason: str, *, back: int = 0) -> JavaRegexError:
+        """An error at the current index. Java reports an index that is sometimes `back` characters before it."""
+        index = self._at - back
+        place = f" near index {index}" if index >= 0 else ""
+        pointer = f"\n{' ' * index}^" if 0 <= index < len(self._pattern) else ""
+        return JavaRegexError(
+            f"{reason} near index {self._at} of the regular expression {self._pattern}",
+            f"{reason}{place}\n{self._pattern}{pointer}",
+        )
 
     # Reading.
 
@@ -103,7 +117,7 @@ class _Translator:
     def _take(self) -> str:
         char = self._peek()
         if not char:
-            raise self._error("Unexpected end")
+            raise self._error("Unescaped trailing backslash")
         self._at += 1
         return char
 
@@ -223,7 +237,7 @@ class _Translator:
                 self._at -= 1
                 raise self._error(f"Dangling meta character '{char}'")
             case "{":
-                raise self._error("Illegal repetition")
+                raise self._error("Illegal repetition", back=2)
             case _:
                 return self._literal(ord(char), flags)
 
@@ -308,7 +322,7 @@ class _Translator:
         while self._takes("&&"):
             points = points & self._operand(flags, is_first=False)
         if not self._takes("]"):
-            raise self._error("Unclosed character class")
+            raise self._error("Unclosed character class", back=1)
         self._depth -= 1
         return points.negated() if negated else points
 
@@ -325,7 +339,7 @@ class _Translator:
             elif self._takes("\\Q"):
                 end = self._pattern.find("\\E", self._at)
                 if end < 0:
-                    raise self._error("Unclosed character class")
+                    raise self._error("Unclosed character class", back=1)
                 codes = map(ord, self._pattern[self._at : end])
                 points, plain = (
                     points | self._both(CodePoints.of(*((code, code) for code in codes)), flags),
@@ -334,6 +348,8 @@ class _Translator:
                 self._at = end + 2
             else:
                 points, plain = points | self._both(self._range(flags), flags), plain + 1
+        if not self._peek():
+            raise self._error("Unclosed character class", back=1)
         if not nested and not plain:
             raise self._error("Bad class syntax")
         if not is_first and nested and plain:

@@ -31,6 +31,14 @@ _BIG_DECIMAL = r"[+-]?(?:\d+(?:\.(?P<fraction>\d*))?|\.(?P<only>\d+))(?:[eE](?P<
 _SUPPLEMENTARY = "\U00010000"
 
 
+def parse_byte(text: str) -> int:
+    """`Byte.parseByte`."""
+    value = parse_int(text)
+    if not BYTE_MIN <= value <= BYTE_MAX:
+        raise ValueError(f'Value out of range. Value:"{text}" Radix:10')
+    return value
+
+
 def parse_short(text: str) -> int:
     """`Short.parseShort`."""
     value = parse_int(text)
@@ -69,6 +77,18 @@ def parse_double(text: str) -> float:
     if re.fullmatch(_HEXADECIMAL, trimmed):
         return _hexadecimal(trimmed)
     raise ValueError(f'For input string: "{text}"')
+
+
+def parse_float(text: str) -> float:
+    """`Float.parseFloat`: as `parse_double`, but the nearest 32-bit number."""
+    from kcli.model.java_floats import nearest_float
+    from kcli.model.java_numbers import decimal_to_float
+
+    double = parse_double(text)
+    digits = trim(text).rstrip("dDfF")
+    if double == 0 or re.fullmatch(_BIG_DECIMAL, digits) is None:
+        return nearest_float(double)
+    return decimal_to_float(Decimal(digits))
 
 
 def big_decimal(text: str) -> Decimal:

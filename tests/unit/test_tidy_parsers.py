@@ -29,6 +29,7 @@ PLACES = {
     "kcli/model/java_floats.py": OWN,
     "kcli/model/java_numbers.py": "decimal numbers, which have been parsed",
     "kcli/model/java_regex.py": OWN,
+    "kcli/connectors/transforms/": "numbers of records",
     "kcli/protocol/batches/": NUMPY,
     "kcli/protocol/wire/": OWN,
     "kcli/storage/cleaner/": NUMPY,

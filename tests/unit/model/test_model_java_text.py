@@ -105,6 +105,34 @@ def test_parse_double_takes_nan_only_in_the_spelling_of_java() -> None:
         java_text.parse_double(" ")
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.1", 0.10000000149011612),
+        ("1e40f", math.inf),
+        (" -1.5d ", -1.5),
+        ("0x1p-1", 0.5),
+        # The nearest double is halfway between two floats, and the number is more than that.
+        ("1.00000005960464477539062500001", 1.0000001192092896),
+    ],
+)
+def test_parse_float_returns_the_nearest_number_of_32_bits(text: str, value: float) -> None:
+    assert java_text.parse_float(text) == value
+
+
+def test_parse_float_keeps_the_sign_of_zero_and_nan() -> None:
+    assert math.copysign(1, java_text.parse_float("-0")) == -1
+    assert math.isnan(java_text.parse_float("NaN"))
+    with pytest.raises(ValueError, match="For input string"):
+        java_text.parse_float("1.0x")
+
+
+def test_a_byte_out_of_range_has_a_text_of_its_own() -> None:
+    assert java_text.parse_byte("-128") == -128
+    with pytest.raises(ValueError, match=r'Value out of range\. Value:"128" Radix:10'):
+        java_text.parse_byte("128")
+
+
 def test_only_true_in_any_case_is_true() -> None:
     assert [java_text.parse_boolean(text) for text in ("true", "TRUE", " true", "yes", "1", "")] == [
         True, True, False, False, False, False,
