@@ -15,11 +15,24 @@ HEADER_CONVERTER = "kcli.connect.header_converter"
 TRANSFORM = "kcli.connect.transform"
 PREDICATE = "kcli.connect.predicate"
 
+_CONVERTERS = (
+    "kcli.formats.connect.primitives:BooleanConverter",
+    "kcli.formats.connect.primitives:ByteArrayConverter",
+    "kcli.formats.connect.primitives:DoubleConverter",
+    "kcli.formats.connect.primitives:FloatConverter",
+    "kcli.formats.connect.primitives:IntegerConverter",
+    "kcli.formats.connect.json_converter:JsonConverter",
+    "kcli.formats.connect.primitives:LongConverter",
+    "kcli.formats.connect.primitives:ShortConverter",
+    "kcli.formats.connect.string_converter:StringConverter",
+)
+"""Converters that convert keys, values and headers."""
+
 BUILT_IN: Mapping[str, Sequence[str]] = {
     SOURCE: ("kcli.connectors.file.connectors:FileStreamSourceConnector",),
     SINK: ("kcli.connectors.file.connectors:FileStreamSinkConnector",),
-    CONVERTER: (),
-    HEADER_CONVERTER: (),
+    CONVERTER: _CONVERTERS,
+    HEADER_CONVERTER: (*_CONVERTERS, "kcli.formats.connect.simple_header:SimpleHeaderConverter"),
     TRANSFORM: (
         "kcli.connectors.transforms.cast:CastKey",
         "kcli.connectors.transforms.cast:CastValue",
