@@ -40,8 +40,8 @@ class PendingChanges:
         self._changes = Changes()
 
     @property
-    def needs_rebalance(self) -> bool:
-        return self._changes.needs_rebalance
+    def are_pending(self) -> bool:
+        return self._changes != Changes()
 
     def take(self) -> Changes:
         """Returns the changes, and forgets them."""

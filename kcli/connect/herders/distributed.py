@@ -60,6 +60,9 @@ CATCH_UP_RETRIES = 5
 """The failures to read the config topic after which a worker gives up its work (Java's BACKOFF_RETRIES)."""
 
 
+SETTLE_SECONDS = 1.0
+"""The longest wait of a read for changes that are on their way. Java's reads wait for a whole rebalance."""
+
 ERROR_PAUSE_SECONDS = 1.0
 """The pause after an unexpected error, so that an error that stays does not fill the log."""
 
@@ -114,9 +117,11 @@ class DistributedHerder:
         self.loggers = LoggerLevels(clock)
         self.views = Views(lambda: self._configs.state, statuses, engine)
         self._wake_up = asyncio.Event()
+        self._progress = asyncio.Event()
+        """Set after each step, for reads that wait for it."""
         self._turns = Turns(self._wake_up.set)
         self._changes = PendingChanges(lambda: self._state, self._wake_up.set, self.loggers.set)
-        self._reconfigurations = Reconfigurations(self._reconfigure)
+        self._reconfigurations = Reconfigurations(self._reconfigure, on_end=self._progress.set)
         reports.on_reconfigure = self._reconfigurations.start
         self._lock = asyncio.Lock()
         self._state = ConfigState()
@@ -187,6 +192,7 @@ class DistributedHerder:
             except Exception:
                 _log.exception("Unexpected error in the herder; it continues")
                 await asyncio.sleep(ERROR_PAUSE_SECONDS)
+            self._progress.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds_to_wait()):
                     await self._wake_up.wait()
@@ -605,6 +611,19 @@ class DistributedHerder:
 
     def health(self) -> Health:
         return Health(self._has_started.is_set(), self._stages.text)
+
+    async def settled(self, connector: str | None = None) -> None:
+        deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while not self._is_settled or (connector and self._reconfigurations.is_busy(connector)):
+                    self._progress.clear()
+                    await self._progress.wait()
+                await self._statuses.flush()
+
+    @property
+    def _is_settled(self) -> bool:
+        return self._is_resolved and not self._is_rebalancing and not self._changes.are_pending
 
     async def ping(self) -> None:
         async def act() -> None:

@@ -45,6 +45,13 @@ class Herder(Protocol):
         """Returns when the herder has done the work before this call, so that it is shown to be alive."""
         ...
 
+    async def settled(self, connector: str | None = None) -> None:
+        """Waits a moment for changes that are on their way, so that a read shows what the last write has done.
+
+        With a `connector`, waits for the configurations of its tasks too.
+        """
+        ...
+
     @property
     def views(self) -> Views:
         """The connectors, their configurations and their states."""

@@ -21,8 +21,12 @@ BACKOFF_MAX_SECONDS = 60.0
 class Reconfigurations:
     """At most one piece of work for each connector. `reconfigure` is called until it raises no error."""
 
-    def __init__(self, reconfigure: Callable[[str], Awaitable[None]]) -> None:
+    def __init__(
+        self, reconfigure: Callable[[str], Awaitable[None]], *, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_end` is called after each piece of work."""
         self._reconfigure = reconfigure
+        self._on_end = on_end
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def start(self, name: str, *, after: Callable[[], Awaitable[bool]] | None = None) -> None:
@@ -34,6 +38,10 @@ class Reconfigurations:
         task = asyncio.create_task(self._run(name, after), name=_STARTING if after is not None else _ASKING)
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._forget(name, task))
+
+    def is_busy(self, name: str) -> bool:
+        """Whether a connector starts, or is asked for the configurations of its tasks."""
+        return name in self._tasks
 
     def cancel(self, name: str) -> None:
         task = self._tasks.pop(name, None)
@@ -49,6 +57,7 @@ class Reconfigurations:
     def _forget(self, name: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(name) is task:
             del self._tasks[name]
+        self._on_end()
 
     async def _run(self, name: str, after: Callable[[], Awaitable[bool]] | None) -> None:
         if after is not None and not await after():

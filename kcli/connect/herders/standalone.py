@@ -84,6 +84,9 @@ class StandaloneHerder:
         async with self._lock:
             return
 
+    async def settled(self, connector: str | None = None) -> None:
+        """Everything is done when a write is answered."""
+
     # Configurations.
 
     async def put_config(

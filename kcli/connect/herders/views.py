@@ -63,7 +63,7 @@ class Views:
         return ConnectorState(name, connector, self._statuses.tasks(name), kind)
 
     def task_status(self, task: TaskId) -> Status:
-        status = self._statuses.get(task)
+        status = self._statuses.get(task) if task.task >= 0 else None
         if status is None:
             raise NotFound(f"No status found for task {task}")
         return status

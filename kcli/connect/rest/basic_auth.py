@@ -19,7 +19,8 @@ _INTERNAL = (
 )
 """Requests of other workers. They have a signature instead of a password."""
 
-DENIED = Reply(b"User cannot access the resource.", HTTPStatus.UNAUTHORIZED, {"Content-Type": "text/plain"})
+DENIED = Reply(b"User cannot access the resource.", HTTPStatus.UNAUTHORIZED)
+"""Java answers with this text, although the type of the response is JSON."""
 
 
 class BasicAuth:

@@ -12,7 +12,6 @@ from urllib.parse import quote
 from kcli.connect.errors import BadRequest, NotFound, RestError
 from kcli.connect.herders.herder import Created, Herder
 from kcli.connect.model import (
-    ConnectorInfo,
     InternalSignature,
     RestartRequest,
     SourceOffsets,
@@ -75,6 +74,7 @@ class ConnectorResources:
     # Reads.
 
     async def _list(self, call: Call) -> Reply:
+        await self._herder.settled()
         names = self._herder.views.connectors()
         if "expand" not in call.queries:
             return Reply(list(names))
@@ -94,6 +94,7 @@ class ConnectorResources:
             return {}
 
     async def _info(self, call: Call) -> Reply:
+        await self._herder.settled(_connector(call))
         return Reply(entities.connector_info(self._herder.views.info(_connector(call))))
 
     async def _config(self, call: Call) -> Reply:
@@ -103,6 +104,7 @@ class ConnectorResources:
         return Reply(entities.connector_state(self._herder.views.connector_state(_connector(call))))
 
     async def _tasks(self, call: Call) -> Reply:
+        await self._herder.settled(_connector(call))
         infos = self._herder.views.tasks(_connector(call))
         return Reply([entities.task_info(info) for info in infos])
 
@@ -136,17 +138,7 @@ class ConnectorResources:
         body = entities.connector_info(created.info)
         if not created.is_new:
             return Reply(body)
-        return Reply(body, HTTPStatus.CREATED, {"Location": self.location(created.info)})
-
-    def location(self, info: ConnectorInfo) -> str:
-        """The URL of a connector, as Java's UriBuilder makes it: a name is a part of the path as it is.
-
-        Raises RestError for a name with `{x}`, which Java takes for a template. The connector is made all the same.
-        """
-        variable = _TEMPLATE.search(info.name)
-        if variable is not None:
-            raise RestError(f"The template variable '{variable.group(1)}' has no value")
-        return f"{self._url.rstrip('/')}/connectors/{_uri_path(info.name)}"
+        return Reply(body, HTTPStatus.CREATED, {"Location": location(self._url, created.info.name)})
 
     async def _delete(self, call: Call) -> Reply:
         await self._herder.delete(_connector(call))
@@ -187,6 +179,7 @@ class ConnectorResources:
     async def _topics(self, call: Call) -> Reply:
         self._check_tracking()
         name = _connector(call)
+        await self._herder.settled()
         return Reply(entities.topics(name, self._herder.views.topics(name)))
 
     async def _reset_topics(self, call: Call) -> Reply:
@@ -234,6 +227,17 @@ _ACCEPTED = Reply(status=HTTPStatus.ACCEPTED)
 _TEMPLATE = re.compile(r"\{\s*([^{}:\s]+)[^{}]*\}", re.ASCII)
 _URI_SAFE = "!$&'()*+,;=:@/-._~"
 _BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def location(url: str, name: str) -> str:
+    """The URL of a connector at a worker, as Java's UriBuilder makes it: a name is a part of the path as it is.
+
+    Raises RestError for a name with `{x}`, which Java takes for a template. The connector is made all the same.
+    """
+    variable = _TEMPLATE.search(name)
+    if variable is not None:
+        raise RestError(f"The template variable '{variable.group(1)}' has no value")
+    return f"{url.rstrip('/')}/connectors/{_uri_path(name.removeprefix('/'))}"
 
 
 def _uri_path(name: str) -> str:

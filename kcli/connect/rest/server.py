@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +13,7 @@ from http import HTTPStatus
 
 from kcli.connect.errors import NotLeader, RestError
 from kcli.connect.herders.herder import Herder
-from kcli.connect.rest.connectors import ConnectorResources
+from kcli.connect.rest.connectors import ConnectorResources, location
 from kcli.connect.rest.forwarding import Forwarder
 from kcli.connect.rest.loggers import LoggerResources
 from kcli.connect.rest.plugins import PluginResources
@@ -76,6 +78,7 @@ class RestServer:
         self._network = network
         self._forwarder = Forwarder(settings.forwarding_tls)
         self._herder: Herder | None = None
+        self._url = ""
         self._servers: list[HttpServer] = []
         self._applications: list[Application] = []
         self._admin_applications: list[Application] = []
@@ -90,7 +93,7 @@ class RestServer:
 
     def serve(self, herder: Herder, advertised_url: str) -> None:
         """Answers requests with a herder, which may still start up."""
-        self._herder = herder
+        self._herder, self._url = herder, advertised_url
         settings = self._settings
         root = Route("GET", "/", self._root)
         admin = LoggerResources(herder).routes()
@@ -144,12 +147,19 @@ class RestServer:
                     try:
                         return await handler(call)
                     except NotLeader as error:
-                        return await self._forwarder.forward(call, error)
+                        return self._with_location(await self._forwarder.forward(call, error))
             except TimeoutError:
                 stage = None if self._herder is None else self._herder.health().stage
                 raise RestError(f"Request timed out. {stage}" if stage else "Request timed out") from None
 
         return limited
+
+    def _with_location(self, reply: Reply) -> Reply:
+        """A forwarded answer to the creation of a connector. Its URL names the worker that the client has asked."""
+        if reply.status is not HTTPStatus.CREATED or not isinstance(reply.body, bytes):
+            return reply
+        name = str(json.loads(reply.body)["name"])
+        return dataclasses.replace(reply, headers={"Location": location(self._url, name)})
 
     async def _root(self, call: Call) -> Reply:
         assert self._herder is not None, "started"

@@ -47,7 +47,7 @@ class Application:
 
     def routes(self) -> Sequence[RouteDef]:
         """The routes for `HttpServer`."""
-        return [web.route("*", "/{path:.*}", self._handle)]
+        return [web.route("*", "/{path:(?s:.*)}", self._handle)]
 
     def serve(self, routes: Sequence[Route]) -> None:
         """Takes other routes, for example those that need a part that starts later."""
@@ -63,6 +63,8 @@ class Application:
         match = self._router.match(segments)
         if match is None:
             return self._response(request, call, _error(HTTPStatus.NOT_FOUND), content_type=None)
+        if match.has_invalid_parameter:
+            return self._response(request, call, _error(HTTPStatus.NOT_FOUND))
         queries = {name: request.query.getall(name) for name in request.query}
         first = {name: values[0] for name, values in queries.items()}
         call = Call(match.parameters, first, queries, request.headers, b"", request.method, raw_path)
@@ -86,7 +88,11 @@ class Application:
             return self._response(request, call, _error(HTTPStatus.METHOD_NOT_ALLOWED), content_type=None)
         body = await read_body(request, body_max_bytes=self._body_max_bytes) if request.can_read_body else b""
         if body and method in ("POST", "PUT", "PATCH") and not self._consumes(request):
-            return self._response(request, call, _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE), content_type=None)
+            # Jersey names the type of its error only if the request names none.
+            shown = None if "Content-Type" in request.headers else JSON
+            return self._response(
+                request, call, _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE), content_type=shown
+            )
         content_type = accepted(request.headers.get("Accept"), self._media_types)
         if content_type is None:
             return self._response(request, call, _error(HTTPStatus.NOT_ACCEPTABLE), content_type=None)

@@ -53,6 +53,8 @@ class Match:
 
     routes: Mapping[str, Route]
     parameters: Mapping[str, str]
+    has_invalid_parameter: bool = False
+    """Whether a parameter that must be a number is another text, so that nothing is there."""
 
     @property
     def allowed(self) -> Sequence[str]:
@@ -77,7 +79,7 @@ class Router:
             if parameters is not None:
                 fixed = tuple(not part.startswith("{") for part in template)
                 if best is None or fixed > best[0]:
-                    best = fixed, Match(routes, parameters)
+                    best = fixed, Match(routes, parameters, _is_invalid(template, segments))
         return None if best is None else best[1]
 
 
@@ -90,11 +92,15 @@ def _parameters(template: Sequence[str], segments: Sequence[str]) -> dict[str, s
             if part != segment:
                 return None
             continue
-        name, _, kind = part[1:-1].partition(":")
-        if kind == "int" and not _is_int(segment):
-            return None
-        parameters[name] = segment
+        parameters[part[1:-1].partition(":")[0]] = segment
     return parameters
+
+
+def _is_invalid(template: Sequence[str], segments: Sequence[str]) -> bool:
+    return any(
+        part.endswith(":int}") and not _is_int(segment)
+        for part, segment in zip(template, segments, strict=True)
+    )
 
 
 def _is_int(text: str) -> bool:

@@ -83,7 +83,9 @@ def test_a_fixed_segment_takes_precedence_over_a_parameter() -> None:
 
 @pytest.mark.parametrize(("part", "fits"), [("0", True), ("-1", True), ("x", False), ("99999999999", False)])
 def test_a_number_in_a_path_is_an_int_of_java(part: str, fits: bool) -> None:
-    assert (Router(ROUTES).match(["things", "a", "parts", part]) is not None) is fits
+    match = Router(ROUTES).match(["things", "a", "parts", part])
+    assert match is not None
+    assert match.has_invalid_parameter is not fits
 
 
 @pytest.mark.parametrize(
