@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, NonEmpty
+from kcli.connectors.file.tasks import (
+    BATCH_SIZE,
+    FILE,
+    FILENAME,
+    POSITION,
+    TOPIC,
+    FileStreamSinkTask,
+    FileStreamSourceTask,
+)
 from kcli.connectors.interface import Config, Offset, Partition, SinkConnector, SourceConnector
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.topic_partition import TopicPartition
-
-FILE = "file"
-TOPIC = "topic"
-BATCH_SIZE = "batch.size"
-FILENAME = "filename"
-"""The key of a source partition."""
-POSITION = "position"
-"""The key of a source offset: the number of characters that were read."""
 
 
 class FileStreamSourceConnector(SourceConnector):
     """Reads lines. One task reads one file, or the standard input of the worker if there is no file."""
 
     java_class = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    task_class = FileStreamSourceTask
     config_def = ConfigDef(
         (
             ConfigKey(
@@ -74,6 +76,7 @@ class FileStreamSinkConnector(SinkConnector):
     """Writes lines. Every task appends to the same file, or writes to the standard output if there is no file."""
 
     java_class = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+    task_class = FileStreamSinkTask
     config_def = ConfigDef(
         (
             ConfigKey(
