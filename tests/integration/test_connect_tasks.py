@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import re
@@ -46,8 +47,12 @@ def written(directory: Path) -> list[str]:
     return re.findall(r"@\d+ (.*)", file.read_text()) if file.exists() else []
 
 
+def has_written(directory: Path, least: int) -> bool:
+    return len(written(directory)) >= least
+
+
 @on_a_loop
-async def test_records_flow_from_a_source_to_a_sink_and_go_on_after_a_restart(tmp_path: Path) -> None:
+async def test_records_flow_from_a_source_to_a_sink_and_continue_after_a_restart(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         (source,) = await it.start("c", {**COUNTER, "count": "5"})
         await it.statuses.reach(source, State.RUNNING)
@@ -121,7 +126,7 @@ async def test_a_broken_task_is_a_failed_task_and_never_a_dead_worker(
         await until(lambda: "[print|task-0] printed by the task\\x1b[31m" in caplog.text)
         await it.engine.stop_tasks([TaskId("print", 0)])
         assert "[print|task-0] written to stderr" in caplog.text
-        # The endless loop holds nobody up, and its process is ended.
+        # The endless loop delays no other task, and its process is ended.
         await it.engine.stop_tasks([TaskId("loop", 0)])
         assert "Graceful stop of task loop-0 failed." in caplog.text
         assert it.statuses.last[TaskId("loop", 0)] == (State.UNASSIGNED, None)
@@ -150,7 +155,7 @@ async def test_exactly_once_survives_the_end_of_a_process_at_any_time(tmp_path: 
         (source,) = await it.start("c", config)
         await it.start("s", reader)
         for least in (20, 60):
-            await until(lambda least=least: len(written(tmp_path)) >= least)
+            await until(functools.partial(has_written, tmp_path, least))
             it.engine._tasks[source].kill()
             await it.statuses.reach(source, State.FAILED)
             await it.engine.stop_tasks([source])

@@ -15,6 +15,7 @@ from kcli.connect.model import Config, State, TargetState, TaskId
 from kcli.connect.workers.engine import WorkerEngine
 from kcli.connect.workers.worker import TaskStart
 from kcli.formats.connect.errors import ConnectException
+from rigs import connect_plugins
 
 PLAIN = "rigs.PlainText"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -98,7 +99,7 @@ class TestPlugins:
         return Plugin(java, python_name, kind, getattr(loaded, "version", None) or "4.1.0", ())
 
 
-_RIG = "rigs.connect_plugins"
+_RIG = connect_plugins.__name__
 PLUGINS = TestPlugins(
     {
         "FileStreamSource": ("kcli.connectors.file.connectors:FileStreamSourceConnector", PluginType.SOURCE),

@@ -34,7 +34,7 @@ class Total:
         since, before = self._samples[0]
         self._samples.append((now, self.value))
         rate = (self.value - before) / max(now - since, INTERVAL_S)
-        return {f"{name}-rate": rate, f"{name}-total": float(self.value)}
+        return {f"{name}-rate": rate, f"{name}-total": self.value}
 
 
 class Sizes:
@@ -46,7 +46,7 @@ class Sizes:
         self._seconds: deque[list[float]] = deque()  # second, count, sum, maximum, minimum
 
     def add(self, value: float) -> None:
-        second = float(int(time.monotonic()))
+        second = time.monotonic() // 1
         last = self._seconds[-1] if self._seconds else None
         if last is None or last[0] != second:
             self._seconds.append([second, 1, value, value, value])
@@ -120,12 +120,12 @@ class TaskMetrics:
 
 def _error_attributes(counts: ErrorCounts) -> Attributes:
     return {
-        "total-record-failures": float(counts.failures),
-        "total-record-errors": float(counts.errors),
-        "total-records-skipped": float(counts.skipped),
-        "total-retries": float(counts.retries),
-        "total-errors-logged": float(counts.logged),
-        "deadletterqueue-produce-requests": float(counts.dead_letter_requests),
-        "deadletterqueue-produce-failures": float(counts.dead_letter_failures),
-        "last-error-timestamp": float(counts.last_ms),
+        "total-record-failures": counts.failures,
+        "total-record-errors": counts.errors,
+        "total-records-skipped": counts.skipped,
+        "total-retries": counts.retries,
+        "total-errors-logged": counts.logged,
+        "deadletterqueue-produce-requests": counts.dead_letter_requests,
+        "deadletterqueue-produce-failures": counts.dead_letter_failures,
+        "last-error-timestamp": counts.last_ms,
     }

@@ -21,6 +21,8 @@ import signal
 import socket
 import sys
 
+from kcli.model.java_text import parse_int
+
 PACKET_BYTES = 64
 PRELOADED = (
     "confluent_kafka",
@@ -41,7 +43,7 @@ STDOUT_FD, STDERR_FD = 1, 2
 
 def main() -> None:
     """Serves until the worker closes the control socket, whose file descriptor is the first argument."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+    control = socket.socket(fileno=parse_int(sys.argv[1]))
     for name in (*PRELOADED, *sys.argv[2:]):
         # A plugin that cannot be imported fails its own tasks, which report the reason.
         with contextlib.suppress(Exception):
@@ -83,8 +85,8 @@ def _serve(control: socket.socket, children: set[int], pipe: tuple[int, int]) ->
             os.close(descriptor)
         children.add(pid)
         _send(control, f"forked {pid}")
-    elif command == "kill" and int(argument) in children:
-        os.kill(int(argument), signal.SIGKILL)
+    elif command == "kill" and (pid := parse_int(argument)) in children:
+        os.kill(pid, signal.SIGKILL)
     return True
 
 

@@ -371,9 +371,9 @@ class SinkLoop:
             **self._active.attributes("sink-record-active-count"),
             **self._completed.attributes("offset-commit-completion"),
             **self._skipped.attributes("offset-commit-skip"),
-            "sink-record-active-count": float(len(self._batch)),
-            "partition-count": float(len(self._offsets.current)),
-            "offset-commit-seq-no": float(self._commit_number),
+            "sink-record-active-count": len(self._batch),
+            "partition-count": len(self._offsets.current),
+            "offset-commit-seq-no": self._commit_number,
         }
 
 

@@ -158,7 +158,7 @@ class SourceLoop:
             **self._written.attributes("source-record-write"),
             **self._poll_ms.attributes("poll-batch", "-time-ms"),
             **self._active.attributes("source-record-active-count"),
-            "source-record-active-count": float(self._delivery.active),
+            "source-record-active-count": self._delivery.active,
         }
         if isinstance(self._delivery, ExactlyOnce):
             own |= self._delivery.transaction_sizes.attributes("transaction-size")

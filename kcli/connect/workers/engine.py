@@ -343,8 +343,8 @@ class WorkerEngine:
     def worker_bean(self) -> dict[str, float]:
         """The attributes of connect-worker-metrics."""
         return {
-            "connector-count": float(len(self._connectors)),
-            "task-count": float(len(self._tasks)),
+            "connector-count": len(self._connectors),
+            "task-count": len(self._tasks),
             **self._connector_starts.attributes(),
             **self._task_starts.attributes(),
         }

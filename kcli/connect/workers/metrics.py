@@ -59,9 +59,9 @@ class StartUps:
         successes = self.attempts - self.failures
         total = max(self.attempts, 1)
         return {
-            f"{self._kind}-startup-attempts-total": float(self.attempts),
-            f"{self._kind}-startup-success-total": float(successes),
-            f"{self._kind}-startup-failure-total": float(self.failures),
+            f"{self._kind}-startup-attempts-total": self.attempts,
+            f"{self._kind}-startup-success-total": successes,
+            f"{self._kind}-startup-failure-total": self.failures,
             f"{self._kind}-startup-success-percentage": successes / total,
             f"{self._kind}-startup-failure-percentage": self.failures / total,
         }

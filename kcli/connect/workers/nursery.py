@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 from kcli.connect.tasks.nursery import PACKET_BYTES
 from kcli.formats.connect.errors import ConnectException
+from kcli.model.java_text import parse_int
 
 FORKS_MAX = 16
 """The most forks at a time, so that the commands always fit into the buffer of the socket."""
@@ -101,17 +102,17 @@ class Nursery:
         if not packet:
             self._lost(control)
             return
-        what, *numbers = packet.decode().split()
+        what, *texts = packet.decode().split(" ")
+        pid, *status = map(parse_int, texts)
         if what == "forked":
             answer, ended = self._answers.popleft()
-            pid = int(numbers[0])
             self._ended[pid] = ended
             if answer.done():
                 self.kill(pid)  # the caller was cancelled while it waited
             else:
                 answer.set_result(pid)
-        elif int(numbers[0]) in self._ended:
-            self._ended.pop(int(numbers[0]))(int(numbers[1]))
+        elif pid in self._ended:
+            self._ended.pop(pid)(*status)
 
     def _lost(self, control: socket.socket) -> None:
         """The nursery has ended, and so have its children."""

@@ -80,7 +80,7 @@ async def group_offsets(client: AdminClient, group: str) -> dict[TopicPartition,
         if isinstance(place, KafkaError):
             raise place
         if place is not None:
-            offsets[partition] = int(place.offset)
+            offsets[partition] = place.offset
     return offsets
 
 
