@@ -8,89 +8,122 @@ values as text.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError, invalid_value
 from kcli.config.listeners import split_list
-from kcli.config.properties import Properties, load
+from kcli.config.properties import MAX_FILE_BYTES, Properties, parse
 from kcli.model.java_text import trim
 
 PROVIDERS = "config.providers"
 _PREFIX = "config.providers."
 _PACKAGE = "org.apache.kafka.common.config.provider."
+_SUFFIX = "ConfigProvider"
 _VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 MAX_SECRET_BYTES = 1 << 20
 """The largest file with a secret. Secrets are short, so a larger file was given by mistake."""
 
+_log = logging.getLogger(__name__)
 
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A provider. `read(path, key)` returns the value of a variable.
+Lookup = Callable[[str], str | None]
+"""Returns the value of a key, or None if the key is missing. The variable then stays in the text unchanged."""
+Provider = Callable[[str], Lookup]
+"""Opens a path. A file is read only once for all variables with this path. Raises ConfigError."""
 
-    If the value is missing, `read` returns None, and the variable stays in the text unchanged.
+
+class ConfigTransformer:
+    """Replaces the variables of the providers that `texts` declare. Raises ConfigError for an invalid provider.
+
+    The configurations of connectors have such variables. Each call reads the files again, because a secret may have
+    changed. No value has a time to live.
     """
 
-    name: str
-    read: Callable[[str, str], str | None]
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._providers = {name: _provider(name, texts) for name in split_list(texts.get(PROVIDERS))}
+
+    def transform(self, config: Mapping[str, str | None]) -> dict[str, str | None]:
+        """The configuration without variables. Raises ConfigError for a file that cannot be read."""
+        values = _Values(self._providers)
+        return {key: None if text is None else values.replaced(text) for key, text in config.items()}
+
+    def resolve(self, texts: Properties) -> None:
+        """Replaces the variables in `texts`, except in the keys of the providers themselves."""
+        values = _Values(self._providers)
+        for key in [key for key in texts if not key.startswith(PROVIDERS)]:
+            where = texts.where(key)
+            try:
+                replaced = values.replaced(texts[key])
+            except ConfigError as error:
+                raise ConfigError(f"{key}: {error.message}", key=key, where=where) from None
+            if replaced != texts[key]:
+                texts.update_from({key: replaced}, where=where)
 
 
 def resolve(texts: Properties) -> None:
-    """Replaces the variables in `texts`. Raises ConfigError for a provider or a file that cannot be used."""
+    """Replaces the variables in `texts` by the providers that `texts` declare. Raises ConfigError for a provider or a
+    file that cannot be used."""
     try:
-        providers = {name: _provider(name, texts) for name in split_list(texts.get(PROVIDERS))}
+        transformer = ConfigTransformer(texts)
     except ConfigError as error:
         raise texts.blamed(error) from None
-    if not providers:
-        return
-    for key in list(texts):
-        if key.startswith(PROVIDERS):
-            continue
-        where, value = texts.where(key), texts[key]
-        try:
-            resolved = _VARIABLE.sub(lambda match: _replacement(match, providers), value)
-        except ConfigError as error:
-            raise ConfigError(f"{key}: {error.message}", key=key, where=where) from None
-        if resolved != value:
-            texts.update_from({key: resolved}, where=where)
+    transformer.resolve(texts)
 
 
-def _replacement(match: re.Match[str], providers: Mapping[str, Provider]) -> str:
-    provider = providers.get(match[1])
-    value = provider.read(match[2] or "", match[3]) if provider is not None else None
-    return match[0] if value is None else value
+class _Values:
+    """The values of variables, with the paths that are open."""
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self._providers = providers
+        self._lookups: dict[tuple[str, str], Lookup] = {}
+
+    def replaced(self, text: str) -> str:
+        return _VARIABLE.sub(self._value, text) if self._providers else text
+
+    def _value(self, match: re.Match[str]) -> str:
+        name, path, key = match[1], match[2] or "", match[3]
+        if name not in self._providers:
+            return match[0]
+        if (name, path) not in self._lookups:
+            self._lookups[name, path] = self._providers[name](path)
+        value = self._lookups[name, path](key)
+        return match[0] if value is None else value
 
 
-def _provider(name: str, texts: Properties) -> Provider:
+def _provider(name: str, texts: Mapping[str, str]) -> Provider:
     key = f"{_PREFIX}{name}.class"
     java_class = trim(texts.get(key, ""))
     parameters = f"{_PREFIX}{name}.param."
-    match java_class.removeprefix(_PACKAGE):
-        case "EnvVarConfigProvider":
-            return Provider(name, _environment(f"{parameters}allowlist.pattern", texts).read)
-        case "FileConfigProvider":
-            return Provider(name, _Files(_allowed(texts, parameters)).read)
-        case "DirectoryConfigProvider":
-            return Provider(name, _Directories(_allowed(texts, parameters)).read)
+    match java_class.removeprefix(_PACKAGE).removesuffix(_SUFFIX):
+        case "EnvVar":
+            return _environment(f"{parameters}allowlist.pattern", texts)
+        case "File":
+            return _Files(_allowed_paths(texts, parameters)).open
+        case "Directory":
+            return _Directories(_allowed_paths(texts, parameters)).open
         case "":
             raise ConfigError(f"{PROVIDERS} names '{name}', but {key} does not say what it is", key=PROVIDERS)
         case _:
-            known = ", ".join(f"{_PACKAGE}{kind}ConfigProvider" for kind in ("EnvVar", "File", "Directory"))
+            known = ", ".join(f"{_PACKAGE}{kind}{_SUFFIX}" for kind in ("EnvVar", "File", "Directory"))
             raise ConfigError(f"{key}={java_class} is not known; {known} are", key=key)
 
 
-def _allowed(texts: Properties, parameters: str) -> tuple[str, ...]:
-    return split_list(texts.get(f"{parameters}allowed.paths"))
+def _no_value(key: str) -> None:
+    return None
 
 
-def _environment(key: str, texts: Properties) -> _Environment:
+# The environment.
+
+
+def _environment(key: str, texts: Mapping[str, str]) -> Provider:
     from kcli.model.java_regex import JavaRegexError, compile_java
 
     pattern = trim(texts.get(key, ""))
     try:
-        return _Environment(compile_java(pattern) if pattern else None)
+        return _Environment(compile_java(pattern) if pattern else None).open
     except JavaRegexError as error:
         raise invalid_value(key, pattern, str(error)) from None
 
@@ -99,56 +132,95 @@ def _environment(key: str, texts: Properties) -> _Environment:
 class _Environment:
     allowlist: re.Pattern[str] | None
 
-    def read(self, path: str, key: str) -> str | None:
+    def open(self, path: str) -> Lookup:
         if path:
-            raise ConfigError(f"a variable of the environment has no path, found '{path}'")
-        if self.allowlist is not None and self.allowlist.fullmatch(key) is None:
-            return None
-        return os.environ.get(key)
+            raise ConfigError(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
+        return self._value
+
+    def _value(self, name: str) -> str | None:
+        is_allowed = self.allowlist is None or self.allowlist.fullmatch(name) is not None
+        return os.environ.get(name) if is_allowed else None
+
+
+# Files and directories.
+
+
+@dataclass(frozen=True, slots=True)
+class _AllowedPaths:
+    """The files and directories that a provider may read, and everything below them. None means every path."""
+
+    roots: tuple[str, ...] | None
+
+    def readable(self, path: str) -> str | None:
+        """The path to read, without `..`. None if the path is empty or not allowed."""
+        if not path or self.roots is None:
+            return path or None
+        normal = os.path.normpath(path)
+        if any(normal == root or normal.startswith(os.path.join(root, "")) for root in self.roots):
+            return normal
+        _log.warning("The path %s is not allowed to be accessed", path)
+        return None
+
+
+def _allowed_paths(texts: Mapping[str, str], parameters: str) -> _AllowedPaths:
+    key = f"{parameters}allowed.paths"
+    value = texts.get(key, "").rstrip(",")
+    if not value:
+        return _AllowedPaths(None)
+    roots = tuple(map(os.path.normpath, value.split(",")))
+    for root in roots:
+        if not os.path.isabs(root):
+            raise ConfigError(f"Path {root} is not absolute", key=key)
+        if not os.path.exists(root):
+            raise ConfigError(f"Path {root} does not exist", key=key)
+    return _AllowedPaths(roots)
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """Reads keys of properties files. Each file is read once."""
+    """Reads properties files, which are in UTF-8."""
 
-    allowed: tuple[str, ...]
-    read_already: dict[str, Properties] = field(default_factory=dict)
+    allowed: _AllowedPaths
 
-    def read(self, path: str, key: str) -> str | None:
-        _check_allowed(path, self.allowed)
-        if path not in self.read_already:
-            try:
-                self.read_already[path] = load(path)
-            except OSError as error:
-                raise ConfigError(f"Could not read properties from file {path}: {error.strerror}") from None
-        return self.read_already[path].get(key)
+    def open(self, path: str) -> Lookup:
+        file = self.allowed.readable(path)
+        if file is None:
+            return _no_value
+        try:
+            text = _content(file, MAX_FILE_BYTES)
+        except (OSError, UnicodeDecodeError):
+            raise ConfigError(f"Could not read properties from file {path}") from None
+        return parse(text, source=path).get
 
 
 @dataclass(frozen=True, slots=True)
 class _Directories:
     """Reads files whose whole content is one value, as in the secrets that Kubernetes mounts."""
 
-    allowed: tuple[str, ...]
+    allowed: _AllowedPaths
 
-    def read(self, path: str, key: str) -> str | None:
-        _check_allowed(path, self.allowed)
-        file = os.path.join(path, key)
+    def open(self, path: str) -> Lookup:
+        directory = self.allowed.readable(path)
+        if directory is None:
+            return _no_value
+        if not os.path.isdir(directory):
+            _log.warning("The path %s is not a directory", path)
+            return _no_value
+        return lambda key: self._value(directory, key)
+
+    def _value(self, directory: str, key: str) -> str | None:
+        file = os.path.join(directory, key)
         if os.path.basename(key) != key or not os.path.isfile(file):
             return None
-        if os.path.getsize(file) > MAX_SECRET_BYTES:
-            raise ConfigError(f"{file} is larger than {MAX_SECRET_BYTES} bytes: not a value")
         try:
-            with open(file, encoding="utf-8") as content:
-                return content.read()
+            return _content(file, MAX_SECRET_BYTES)
         except (OSError, UnicodeDecodeError):
             raise ConfigError(f"Could not read file {file} for property {key}") from None
 
 
-def _check_allowed(path: str, allowed: tuple[str, ...]) -> None:
-    if not allowed:
-        return
-    real = os.path.realpath(path)
-    if not any(
-        os.path.commonpath((real, os.path.realpath(root))) == os.path.realpath(root) for root in allowed
-    ):
-        raise ConfigError(f"{path} is not below allowed.paths ({', '.join(allowed)})")
+def _content(path: str, size_max: int) -> str:
+    with open(path, "rb") as file:
+        content = file.read(size_max + 1)
+    if len(content) > size_max:
+        raise ConfigError(f"{path} is larger than {size_max} bytes: not a configuration")
+    return content.decode("utf-8")
