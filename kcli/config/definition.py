@@ -241,7 +241,7 @@ class Recommender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JavaPattern:
-    """A regular expression of Java. Null is invalid, with the text of Java's own error."""
+    """A regular expression of Java for names of topics. Null is invalid, with the text of Java's own error."""
 
     def check(self, key: str, value: ConfigValue) -> None:
         from kcli.model.java_regex import JavaRegexError, compile_java
@@ -251,9 +251,9 @@ class JavaPattern:
             raise invalid_value(key, value, f"Invalid regex: {reason}")
         assert isinstance(value, str)
         try:
-            compile_java(value)
+            compile_java(value, ascii_only=True)
         except JavaRegexError as error:
-            raise invalid_value(key, value, f"Invalid regex: {error}") from None
+            raise invalid_value(key, value, f"Invalid regex: {error.java_message}") from None
 
     def __str__(self) -> str:
         return "valid regex"

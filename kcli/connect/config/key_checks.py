@@ -60,23 +60,6 @@ class UniqueNames:
         return f"non-null string, unique {self.what}"
 
 
-class Patterns:
-    """A list of regular expressions of Java."""
-
-    def check(self, key: str, value: ConfigValue) -> None:
-        from kcli.model.java_regex import JavaRegexError, compile_java
-
-        assert value is None or isinstance(value, tuple)
-        try:
-            for pattern in value or ():
-                compile_java(pattern)
-        except JavaRegexError:
-            raise invalid_value(key, value, "Syntax error in regular expression") from None
-
-    def __str__(self) -> str:
-        return "list of regular expressions"
-
-
 class OptionalInterval:
     """A number of milliseconds, or null."""
 

@@ -46,7 +46,7 @@ def _check_dead_letters(dlq: str, topics: str, regex: str, results: Results) -> 
     if not regex:
         return
     try:
-        matches = compile_java(regex).fullmatch(dlq) is not None
+        matches = compile_java(regex, ascii_only=True).fullmatch(dlq) is not None
     except JavaRegexError:
         return
     if matches:

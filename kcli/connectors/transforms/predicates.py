@@ -12,11 +12,12 @@ from kcli.config.definition import (
     ConfigType,
     ConfigValue,
     Importance,
+    JavaPattern,
     NonEmpty,
 )
 from kcli.connectors.records import R
 from kcli.connectors.transformation import Predicate
-from kcli.connectors.transforms.shared import PACKAGE, JavaRegex
+from kcli.connectors.transforms.shared import PACKAGE
 from kcli.model.java_regex import compile_java
 
 _PACKAGE = f"{PACKAGE}predicates."
@@ -30,10 +31,10 @@ class _NonEmptyRegex:
 
     def check(self, key: str, value: ConfigValue) -> None:
         NonEmpty().check(key, value)
-        JavaRegex().check(key, value)
+        JavaPattern().check(key, value)
 
     def __str__(self) -> str:
-        return f"{NonEmpty()},{JavaRegex()}"
+        return f"{NonEmpty()},{JavaPattern()}"
 
 
 class HasHeaderKey(Predicate[R]):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, JavaPattern
 from kcli.connectors.records import R
-from kcli.connectors.transforms.shared import PACKAGE, JavaRegex, KafkaTransformation, with_topic
+from kcli.connectors.transforms.shared import PACKAGE, KafkaTransformation, with_topic
 from kcli.formats.connect.errors import DataException, JavaException
 from kcli.model.java_dates import SimpleDateFormat
 from kcli.model.java_regex import compile_java
@@ -26,7 +26,7 @@ class RegexRouter(KafkaTransformation[R]):
                 _REGEX,
                 ConfigType.STRING,
                 None,
-                JavaRegex(),
+                JavaPattern(),
                 Importance.HIGH,
                 "A Java regular expression for the whole name of a topic.",
                 required=True,

@@ -115,23 +115,6 @@ class NonEmptyList:
 
 
 @dataclass(frozen=True, slots=True)
-class JavaRegex:
-    """A regular expression of Java."""
-
-    def check(self, key: str, value: ConfigValue) -> None:
-        from kcli.model.java_regex import JavaRegexError, compile_java
-
-        assert isinstance(value, str), "the key is a text"
-        try:
-            compile_java(value, ascii_only=True)
-        except JavaRegexError as error:
-            raise invalid_value(key, value, f"Invalid regex: {error.java_message}") from None
-
-    def __str__(self) -> str:
-        return "valid regex"
-
-
-@dataclass(frozen=True, slots=True)
 class Checked:
     """A value that a function checks. The function raises ConfigError."""
 

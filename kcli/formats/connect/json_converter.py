@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
-from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, OneOf
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, OneOf, Width
 from kcli.formats.connect.converter import CONVERTER_TYPE, NULL, GeneralConverter, SchemaAndValue
 from kcli.formats.connect.errors import DataException, JavaException, SerializationException
 from kcli.formats.connect.json_decoder import JsonDecoder
@@ -37,6 +37,10 @@ class JsonConverter(GeneralConverter):
                 "true",
                 importance=Importance.HIGH,
                 documentation="Whether each value has an envelope with its schema.",
+                group="Schemas",
+                order=0,
+                width=Width.MEDIUM,
+                display_name="Enable Schemas",
             ),
             ConfigKey(
                 SCHEMAS_CACHE_SIZE,
@@ -44,6 +48,10 @@ class JsonConverter(GeneralConverter):
                 "1000",
                 importance=Importance.HIGH,
                 documentation="The most schemas that the converter remembers.",
+                group="Schemas",
+                order=1,
+                width=Width.MEDIUM,
+                display_name="Schema Cache Size",
             ),
             ConfigKey(
                 DECIMAL_FORMAT,
@@ -52,6 +60,10 @@ class JsonConverter(GeneralConverter):
                 OneOf(("BASE64", "NUMERIC"), ignore_case=True),
                 Importance.LOW,
                 "How decimals are written: BASE64 for the bytes of their digits, NUMERIC for JSON numbers.",
+                group="Serialization",
+                order=0,
+                width=Width.MEDIUM,
+                display_name="Decimal Format",
             ),
             ConfigKey(
                 REPLACE_NULL_WITH_DEFAULT,
@@ -59,6 +71,10 @@ class JsonConverter(GeneralConverter):
                 "true",
                 importance=Importance.LOW,
                 documentation="Whether null becomes the default of its field, if the field has a default.",
+                group="Serialization",
+                order=1,
+                width=Width.MEDIUM,
+                display_name="Replace null with default",
             ),
         )
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, Width
 from kcli.formats.connect.charsets import UTF_8, Charset, charset
 from kcli.formats.connect.converter import CONVERTER_TYPE, GeneralConverter, SchemaAndValue
 from kcli.formats.connect.errors import JavaException, SerializationException
@@ -27,6 +27,8 @@ class StringConverter(GeneralConverter):
                 "UTF-8",
                 importance=Importance.HIGH,
                 documentation="The Java charset of the bytes, such as UTF-8 or ISO-8859-1.",
+                width=Width.MEDIUM,
+                display_name="Encoding",
             ),
         )
     )
