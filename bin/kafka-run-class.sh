@@ -22,6 +22,7 @@ case "${1##*.}" in
     ClusterTool) command=cluster ;;
     ConfigCommand) command=configs ;;
     ConnectDistributed) command=connect-distributed ;;
+    ConnectPluginPath) command=connect-plugin-path ;;
     ConnectStandalone) command=connect-standalone ;;
     ConsoleConsumer) command=console-consumer ;;
     ConsoleProducer) command=console-producer ;;

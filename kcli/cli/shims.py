@@ -22,6 +22,7 @@ MAIN_CLASSES = {
     "ClusterTool": "cluster",
     "ConfigCommand": "configs",
     "ConnectDistributed": "connect-distributed",
+    "ConnectPluginPath": "connect-plugin-path",
     "ConnectStandalone": "connect-standalone",
     "ConsoleConsumer": "console-consumer",
     "ConsoleProducer": "console-producer",

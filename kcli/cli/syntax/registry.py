@@ -241,6 +241,13 @@ TOOLS: dict[str, Tool] = {
             place="connect.distributed",
         ),
         Tool(
+            "connect-plugin-path",
+            "connect-plugin-path.sh",
+            "List the plugins in the directories of plugin.path.",
+            _CONNECT,
+            place="connect.plugin_path",
+        ),
+        Tool(
             "connect",
             "",
             "Show and change the connectors of Kafka Connect.",

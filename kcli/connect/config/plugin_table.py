@@ -81,7 +81,7 @@ class PluginTable:
         base = "Connector" if not kinds or set(kinds) <= set(CONNECTORS) else _PRUNED[kinds[0]]
         plugins = self.all(*kinds)
         simple = _simple(name).lower()
-        names = {alias.lower(): plugin for plugin in plugins for alias in _own_names(plugin)}
+        names = {alias.lower(): plugin for plugin in plugins for alias in own_names(plugin)}
         near = [names[alias] for alias in difflib.get_close_matches(simple, names, n=3, cutoff=_NEAR)]
         listed = ", ".join(map(str, dict.fromkeys([*near, *plugins])))
         what = "connectors" if base == "Connector" else "plugins"
@@ -123,16 +123,19 @@ def _with_aliases(plugins: Sequence[Plugin]) -> list[Plugin]:
     """Adds the aliases. An alias that two classes share is dropped, as in Java."""
     classes: Mapping[str, set[str]] = defaultdict(set)
     for plugin in plugins:
-        for alias in _own_names(plugin):
+        for alias in own_names(plugin):
             classes[alias].add(plugin.class_name)
     return [
-        replace(plugin, aliases=tuple(alias for alias in _own_names(plugin) if len(classes[alias]) == 1))
+        replace(plugin, aliases=tuple(alias for alias in own_names(plugin) if len(classes[alias]) == 1))
         for plugin in plugins
     ]
 
 
-def _own_names(plugin: Plugin) -> list[str]:
-    """The simple name of the class, and this name without the name of its kind."""
+def own_names(plugin: Plugin) -> list[str]:
+    """The simple name of the class, and this name without the name of its kind.
+
+    Both are aliases, if no other class has them.
+    """
     simple = _simple(plugin.class_name)
     end = simple.rfind(_PRUNED[plugin.kind])
     return list(dict.fromkeys([simple, simple[:end] if end > 0 else simple]))

@@ -29,7 +29,7 @@ def test_shims_are_current() -> None:
         assert path.is_file(), f"{name} is missing; run: python -m kcli.cli.shims"
         assert path.read_text(encoding="utf-8") == text, f"{name} is stale; run: python -m kcli.cli.shims"
         assert os.access(path, os.X_OK), f"{name} cannot be executed"
-    checked_in = {path.name for path in (ROOT / "bin").glob("kafka-*.sh")}
+    checked_in = {path.name for name in ("kafka", "connect") for path in (ROOT / "bin").glob(f"{name}-*.sh")}
     assert checked_in == set(shims())
 
 

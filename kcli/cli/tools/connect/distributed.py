@@ -42,6 +42,7 @@ command = Command(
         ),
     ),
     exit_status=(
+        (0, "-daemon started the worker in the background."),
         (1, "There are no arguments, or the worker lost its group."),
         (2, "The configuration of the worker is invalid, or no broker answers."),
         (3, "The worker could not start."),

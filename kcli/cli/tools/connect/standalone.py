@@ -46,6 +46,7 @@ command = Command(
         ),
     ),
     exit_status=(
+        (0, "-daemon started the worker in the background."),
         (1, "There are no arguments, or one of them is --help."),
         (2, "The configuration of the worker is invalid, or no broker answers."),
         (3, "The worker could not start, or a connector could not be created."),
