@@ -233,26 +233,25 @@ def _partitions(
 
 async def _append_all(appends: Appends) -> None:
     """Appends the batch of each partition. A batch that a thread must check is appended later."""
-    context = appends.context
+    context, results = appends.context, 0
     for nth, topic in enumerate(appends.request.topic_data):
         rows: list[PartitionProduceResponse] = []
         for begin in range(0, len(topic.partition_data) or 1, APPENDED_AT_ONCE):
             some = topic.partition_data[begin : begin + APPENDED_AT_ONCE]
             await context.pace(TOPIC_COST + len(some) * APPEND_COST)
             rows += _append_some(appends, topic, some, (nth, begin))
+        results += len(rows)
         appends.topics.append(
             TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=tuple(rows))
         )
-    context.ports.metrics.requests.answered(context.api_key, -1)  # its partitions count, and not the request
+    context.ports.metrics.requests.answered(context.api_key, results - 1)  # the request itself does not count
 
 
 def _append_some(
     appends: Appends, topic: TopicProduceData, some: tuple[PartitionProduceData, ...], first: Place
 ) -> list[PartitionProduceResponse]:
     """Appends the batches of some partitions of a topic. `first` is the place of the first of them."""
-    context = appends.context
-    context.ports.metrics.requests.answered(context.api_key, len(some))
-    name = topic_name(context, topic)
+    name = topic_name(appends.context, topic)
     if name is None:
         unknown = UnknownTopicIdException()
         return [_failed(part.index, unknown) for part in some]
