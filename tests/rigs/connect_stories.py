@@ -264,7 +264,7 @@ class Replay:
 
     def _difference(
         self,
-        step_path: str,
+        path: str,
         recorded: Mapping[str, object],
         actual: Mapping[str, object],
         volatile: list[str],
