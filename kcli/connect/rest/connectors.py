@@ -101,6 +101,7 @@ class ConnectorResources:
         return Reply(dict(self._herder.views.config(_connector(call))))
 
     async def _status(self, call: Call) -> Reply:
+        await self._herder.settled(_connector(call))
         return Reply(entities.connector_state(self._herder.views.connector_state(_connector(call))))
 
     async def _tasks(self, call: Call) -> Reply:

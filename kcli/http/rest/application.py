@@ -89,7 +89,7 @@ class Application:
         body = await read_body(request, body_max_bytes=self._body_max_bytes) if request.can_read_body else b""
         if body and method in ("POST", "PUT", "PATCH") and not self._consumes(request):
             # Jersey names the type of its error only if the request names none.
-            shown = None if "Content-Type" in request.headers else JSON
+            shown = None if request.headers.get("Content-Type") else JSON
             return self._response(
                 request, call, _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE), content_type=shown
             )
