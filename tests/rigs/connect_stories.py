@@ -392,11 +392,10 @@ def _reached(until: str, answer: RestResponse, worker_ids: Mapping[str, str]) ->
         return isinstance(body, dict) and all(not item["topics"] for item in body.values())
     if until.startswith("all RUNNING"):
         worker = worker_ids.get(until.removeprefix("all RUNNING on worker "))
-        return (
-            isinstance(body, dict)
-            and bool(body)
-            and all(_runs(item["status"], worker) for item in body.values())
-        )
+        if not isinstance(body, dict) or answer.status != 200:
+            return False
+        states = [body] if "connector" in body else [item["status"] for item in body.values()]
+        return bool(states) and all(_runs(state, worker) for state in states)
     if until == "offsets not empty":
         return isinstance(body, dict) and bool(body.get("offsets"))
     if until.startswith("kafka_offset "):
