@@ -39,6 +39,7 @@ from kcli.connect.decisions.offset_records import (
 )
 from kcli.connect.decisions.status_records import StatusRecords, status_entry, topic_deletion, topic_entry
 from kcli.connect.model import CONNECTOR, RestartRequest, State, Status, TaskId
+from kcli.connect.stores.java_map import decode_map, encode_map
 from rigs import golden3
 
 LIVES = ("life-one", "life-own-offsets", "life-two-workers")
@@ -46,7 +47,8 @@ MASKS = {b"{MS}": b"1732800000000", b"{SESSIONKEY}": b"c2Vzc2lvbg=="}
 """Numbers and keys that differ in each recording. Their masks are not valid in JSON or base64."""
 
 RECORDS_MIN = 200
-"""The records that the recording has at least."""
+OFFSET_FILES_MIN = 15
+"""What the recording has at least."""
 
 Json = dict[str, Any]
 
@@ -146,3 +148,14 @@ def test_the_records_of_a_life_are_written_byte_for_byte(life: str) -> None:
 def test_all_records_of_the_recording_are_read() -> None:
     lives = [golden3.recording(f"connect/internal/{life}.jsonl") for life in LIVES]
     assert sum(1 for path in lives for _ in records(path)) >= RECORDS_MIN
+
+
+def test_offset_files_of_java_are_written_byte_for_byte() -> None:
+    count = 0
+    for run in golden3.steps(golden3.recording("connect/standalone/standalone.jsonl")):
+        files = [run.get("offsets_file"), *(step.get("base64") for step in run["steps"] or ())]
+        for content in (base64.b64decode(each) for each in files if each):
+            if content != b"garbage":
+                assert encode_map(decode_map(content)) == content
+                count += 1
+    assert count >= OFFSET_FILES_MIN

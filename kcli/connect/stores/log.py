@@ -29,7 +29,8 @@ class RecordLog(Protocol):
     async def append(self, entries: Sequence[Entry], *, as_leader: bool) -> None:
         """Writes records, those of the leader in one transaction if the log can do that.
 
-        Returns when `take` has got them. Raises ConnectException if the leader is fenced or has not claimed the log.
+        Returns when `take` has got them. Raises ConnectException if the leader is fenced or has not claimed the log,
+        and KafkaError.
         """
         ...
 

@@ -32,7 +32,10 @@ class ConfigListener(Protocol):
 
 
 class ConfigStore(Protocol):
-    """Every write returns after it is read back. Writes of the leader raise Fenced if another leader has claimed."""
+    """Every write returns after it is read back, and raises ConnectException after an error or 30 s.
+
+    Writes of the leader raise it too if the worker has not claimed the store, or if another leader has claimed it.
+    """
 
     @property
     def state(self) -> ConfigState: ...
