@@ -7,18 +7,18 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 
-from kcli.connect.config.plugin import Plugin, PluginType
+from kcli.connect.config.plugin import Plugin, PluginType, load_class
 from kcli.connect.config.worker import distributed_config
 from kcli.connect.model import Config, State, TargetState, TaskId
 from kcli.connect.workers.engine import WorkerEngine
 from kcli.connect.workers.worker import TaskStart
+from kcli.connectors.builtin import BUILT_IN, TRANSFORM
+from kcli.formats.connect.builtin import CONVERTERS
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_plugins
 
 PLAIN = "rigs.PlainText"
-STRING = "org.apache.kafka.connect.storage.StringConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 PATIENCE_S = 20.0
 
@@ -93,8 +93,7 @@ class TestPlugins:
         if name not in self.names:
             raise ConnectException(f"Failed to find any class that matches {name}")
         python_name, kind = self.names[name]
-        module, _, attribute = python_name.partition(":")
-        loaded = getattr(import_module(module), attribute)
+        loaded = load_class(python_name, None)
         java = getattr(loaded, "java_class", None) or (getattr(loaded, "java_classes", ()) or (name,))[0]
         return Plugin(java, python_name, kind, getattr(loaded, "version", None) or "4.1.0", ())
 
@@ -102,6 +101,15 @@ class TestPlugins:
 _RIG = connect_plugins.__name__
 PLUGINS = TestPlugins(
     {
+        **{
+            converter.java_class or "": (f"{converter.__module__}:{converter.__name__}", PluginType.CONVERTER)
+            for converter in CONVERTERS
+        },
+        **{
+            name: (place, PluginType.TRANSFORMATION)
+            for place in BUILT_IN[TRANSFORM]
+            for name in load_class(place, None).java_classes  # type: ignore[attr-defined]
+        },
         "FileStreamSource": ("kcli.connectors.file.connectors:FileStreamSourceConnector", PluginType.SOURCE),
         "FileStreamSink": ("kcli.connectors.file.connectors:FileStreamSinkConnector", PluginType.SINK),
         "gold.CounterSource": (f"{_RIG}:CounterSource", PluginType.SOURCE),
@@ -109,12 +117,6 @@ PLUGINS = TestPlugins(
         "gold.Flaky": (f"{_RIG}:Flaky", PluginType.TRANSFORMATION),
         "rigs.Trouble": (f"{_RIG}:TroubleSource", PluginType.SOURCE),
         PLAIN: (f"{_RIG}:PlainText", PluginType.CONVERTER),
-        STRING: ("kcli.formats.connect.string_converter:StringConverter", PluginType.CONVERTER),
-        JSON: ("kcli.formats.connect.json_converter:JsonConverter", PluginType.CONVERTER),
-        "org.apache.kafka.connect.converters.IntegerConverter": (
-            "kcli.formats.connect.primitives:IntegerConverter",
-            PluginType.CONVERTER,
-        ),
         "org.apache.kafka.connect.storage.SimpleHeaderConverter": (
             "kcli.formats.connect.simple_header:SimpleHeaderConverter",
             PluginType.HEADER_CONVERTER,
@@ -135,9 +137,10 @@ class World:
         """Starts a connector and its tasks, as a herder does."""
         full: Config = {"name": name, **config}
         await self.engine.start_connector(name, full, target)
+        configs = await self.engine.task_configs(name)
         starts = [
-            TaskStart(TaskId(name, number), full, task, target)
-            for number, task in enumerate(await self.engine.task_configs(name))
+            TaskStart(TaskId(name, number), full, task, target, len(configs))
+            for number, task in enumerate(configs)
         ]
         for start in starts:
             await self.engine.start_task(start)

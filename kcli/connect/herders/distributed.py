@@ -476,6 +476,7 @@ class DistributedHerder:
             config,
             configs[task.task],
             self._target(task.connector),
+            task_count=len(configs),
             fence=(lambda: self._fence_anywhere(task.connector)) if is_exactly_once else None,
             may_start=(lambda: self._check_task(task, generation)) if is_exactly_once else None,
         )

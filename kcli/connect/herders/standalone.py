@@ -156,7 +156,14 @@ class StandaloneHerder:
 
     async def _start_task(self, task: TaskId) -> bool:
         state, name = self._state, task.connector
-        start = TaskStart(task, state.connectors[name], state.tasks[name][task.task], self._target(name))
+        configs = state.tasks[name]
+        start = TaskStart(
+            task,
+            state.connectors[name],
+            configs[task.task],
+            self._target(name),
+            task_count=len(configs),
+        )
         return await self._engine.start_task(start)
 
     async def _remove_tasks(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -39,7 +39,7 @@ class Delivery(Protocol):
         """The number of records that are not acknowledged yet."""
         ...
 
-    def send(self, records: Sequence[SourceRecord], outgoing: Sequence[Outgoing | None]) -> None:
+    def send(self, records: Sequence[SourceRecord], outgoing: Iterable[Outgoing | None]) -> None:
         """Sends the records of one `poll`. `outgoing` has None for each record that is left out."""
         ...
 
@@ -80,6 +80,13 @@ def commit_task(task: SourceTask) -> None:
         LOG.error("Exception thrown while calling task.commit()", exc_info=True)
 
 
+def unrecoverable(error: KafkaError) -> ConnectException:
+    """The error of a task whose record was refused."""
+    failure = ConnectException("Unrecoverable exception from producer send callback")
+    failure.__cause__ = error
+    return failure
+
+
 class AtLeastOnce:
     """Sends records, and stores offsets through the worker from time to time."""
 
@@ -101,7 +108,7 @@ class AtLeastOnce:
         self._topics = topics
         self._tolerance = tolerance
         self._metrics = metrics
-        self._error: Exception | None = None
+        self._error: KafkaError | None = None
         self._due = time.monotonic() + spec.offset_flush_interval_ms / 1000
         # Someone must learn of each record if it can be tolerated, or if the task wants to know.
         self._each = tolerance.tolerates or type(task).commit_record is not SourceTask.commit_record
@@ -115,24 +122,22 @@ class AtLeastOnce:
     def active(self) -> int:
         return len(self._client)
 
-    def send(self, records: Sequence[SourceRecord], outgoing: Sequence[Outgoing | None]) -> None:
+    def send(self, records: Sequence[SourceRecord], outgoing: Iterable[Outgoing | None]) -> None:
         if self._each:
             for record, item in zip(records, outgoing, strict=True):
                 self._send_followed(record, item)
             return
-        sent = 0
+        written: list[SourceRecord] = []
         try:
-            for item in outgoing:
+            for record, item in zip(records, outgoing, strict=True):
                 if item is not None:
                     self._send_unfollowed(item)
-                sent += 1
-                if not sent % SERVED_RECORDS:
-                    self._client.poll(0)
+                    written.append(record)
+                    if not len(written) % SERVED_RECORDS:
+                        self._client.poll(0)
         finally:
-            pairs = zip(records[:sent], outgoing, strict=False)
-            written = [record for record, item in pairs if item is not None]
             self.written += len(written)
-            if written and self._error is None:
+            if written:
                 self._batches.sent(latest_offsets(self._spec.connector, written))
 
     def _send_unfollowed(self, item: Outgoing) -> None:
@@ -140,7 +145,8 @@ class AtLeastOnce:
         self._topics.ensure(item.topic)
         refusal = self._producer.put(item, self._failed)
         if refusal is not None:
-            self._fail(item.topic, refusal)
+            LOG.error("%s failed to send record to %s: ", self._name, item.topic, exc_info=refusal)
+            raise unrecoverable(refusal)
 
     def _send_followed(self, record: SourceRecord, item: Outgoing | None) -> None:
         """Sends a record whose acknowledgement is reported."""
@@ -192,7 +198,7 @@ class AtLeastOnce:
         if not self._each and not len(self._client) and self._error is None:
             self._batches.all_acknowledged()
         if self._error is not None:
-            raise ConnectException("Unrecoverable exception from producer send callback") from self._error
+            raise unrecoverable(self._error)
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + self._spec.offset_flush_interval_ms / 1000
             self._commit()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import cast
 
-from kcli.connect.offset_keys import offset_key, read_offset
+from kcli.connect.decisions.offset_records import offset_key, read_offset
 from kcli.connect.tasks.channel import Channel, mapping
 from kcli.connect.tasks.logs import set_levels
 from kcli.connect.tasks.spec import ConnectorSpec

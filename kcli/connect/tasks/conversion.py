@@ -46,11 +46,13 @@ class SourceConversion:
         self._plugins = plugins
         self._tolerance = tolerance
 
-    def convert(self, records: Sequence[SourceRecord]) -> list[Outgoing | None]:
+    def convert(self, records: Sequence[SourceRecord]) -> Iterable[Outgoing | None]:
+        """Returns the converted records. With a bad record, they are converted when they are taken, so that the
+        records before the bad one can be sent."""
         if not self._plugins.steps:
             with contextlib.suppress(Exception):  # each record alone finds the bad one, and handles the error
                 return list(self._all(records))
-        return [self._one(record) for record in records]
+        return map(self._one, records)
 
     def _all(self, records: Iterable[SourceRecord]) -> Iterable[Outgoing]:
         key_of, value_of = self._plugins.key.from_connect, self._plugins.value.from_connect

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from kcli.connect.tasks.at_least_once import RecordMetadata, commit_record, commit_task
+from kcli.connect.tasks.at_least_once import RecordMetadata, commit_record, commit_task, unrecoverable
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.conversion import NO_PARTITION, Outgoing
 from kcli.connect.tasks.metrics import Sizes, TaskMetrics
@@ -111,7 +111,7 @@ class ExactlyOnce:
                 "newer set of task configurations, or another worker runs the task"
             )
 
-    def send(self, records: Sequence[SourceRecord], outgoing: Sequence[Outgoing | None]) -> None:
+    def send(self, records: Sequence[SourceRecord], outgoing: Iterable[Outgoing | None]) -> None:
         if self.boundaries is None:
             self._send_all(records, outgoing)
         else:
@@ -123,7 +123,7 @@ class ExactlyOnce:
                     self._commit()
         self._end_batch()
 
-    def _send_all(self, records: Sequence[SourceRecord], outgoing: Sequence[Outgoing | None]) -> None:
+    def _send_all(self, records: Sequence[SourceRecord], outgoing: Iterable[Outgoing | None]) -> None:
         written = []
         for record, item in zip(records, outgoing, strict=True):
             if item is None:
@@ -190,7 +190,7 @@ class ExactlyOnce:
     def turn(self) -> None:
         self._client.poll(0)
         if self._error is not None:
-            raise ConnectException("Unrecoverable exception from producer send callback") from self._error
+            raise unrecoverable(self._error)
         if self._source.transaction_boundary == "interval" and time.monotonic() >= self._due:
             self._due = time.monotonic() + self._source.transaction_interval_ms / 1000
             self._commit()

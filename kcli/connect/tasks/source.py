@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kcli.connect.offset_keys import offset_key, read_offset
+from kcli.connect.decisions.offset_records import offset_key, read_offset
 from kcli.connect.tasks.at_least_once import AtLeastOnce, Delivery
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.control import Control

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from kcli.connect.offset_keys import offset_key, offset_value
+from kcli.connect.decisions.offset_records import offset_key, offset_value
 from kcli.connectors.records import SourceRecord
 
 Entries = dict[bytes, bytes | None]

@@ -258,7 +258,7 @@ class WorkerEngine:
             if start.fence is not None:
                 await start.fence()
             config = self._plans.resolved(start.connector_config)
-            self._check_tasks_max(run.context, start.id.connector, config, start.id.task + 1)
+            self._check_tasks_max(run.context, start.id.connector, config, start.task_count)
             spec = self._plans.task(start.id, start.connector_config, start.task_config, start.target)
             is_built = await run.start(self._nursery, spec)
         except Exception as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from kcli.connect.decisions.offset_records import offset_key, offset_value, read_offset
 from kcli.connect.model import SourceOffsets
-from kcli.connect.offset_keys import offset_key, offset_value, read_offset
 from kcli.connect.stores.store import OffsetStore
 from kcli.formats.connect.errors import ConnectException
 

@@ -35,6 +35,8 @@ class TaskStart:
     connector_config: Config
     task_config: Config
     target: TargetState
+    task_count: int = 0
+    """The number of tasks of the connector, which is checked against tasks.max. 0 skips the check."""
     fence: Callable[[], Awaitable[None]] | None = None
     """With exactly once: fences the last generation of tasks. Called before the task starts (KIP-618)."""
     may_start: Callable[[], Awaitable[bool]] | None = None
