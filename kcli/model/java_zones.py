@@ -98,9 +98,10 @@ _LENGTHS = sorted({len(name) for name in _ZONES}, reverse=True)
 
 def name_at(text: str, start: int) -> tuple[Named, int] | None:
     """The zone whose name the text has at `start`, and the end of the name. The longest name is taken."""
+    possible = text[start : start + _LENGTHS[0]].lower()
     for length in _LENGTHS:
-        named = _ZONES.get(text[start : start + length].lower())
-        if named is not None and start + length <= len(text):
+        named = _ZONES.get(possible[:length]) if length <= len(possible) else None
+        if named is not None:
             return named, start + length
     return None
 

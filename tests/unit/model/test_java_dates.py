@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kcli.model.java_calendar import wall_ms
+from kcli.model.java_date_patterns import pieces
+from kcli.model.java_date_reader import PlainReader, Reader
 from kcli.model.java_dates import SimpleDateFormat, UnparseableDate
 from kcli.model.java_zones import Zone
 
@@ -172,6 +175,29 @@ def test_a_local_time_is_read_in_the_zone_of_the_format(zone: Zone, text: str, m
 def test_a_zone_in_a_text_becomes_the_zone_of_the_format() -> None:
     zoned = SimpleDateFormat("HH:mm z")
     assert zoned.format(zoned.parse("10:00 PST")) == "10:00 PST"
+
+
+@given(
+    st.sampled_from(
+        ["yyyy-MM-dd", "yyyyMMdd", "yyyyMMddHHmmss", "d/M/yyyy H:m:s.S", "yyyy-MM-dd'T'HH:mm:ss.SSSX"]
+    ),
+    st.one_of(
+        st.from_regex(
+            r"[0-9]{1,5}[-/][0-9]{1,3}[-/][0-9 ]{1,3}[T ]?[0-9]{0,2}:?[0-9E]{0,4}:?[0-9.]{0,6}Z?",
+            fullmatch=True,
+        ),
+        st.from_regex(r"[0-9]{4,20}", fullmatch=True),
+    ),
+)
+def test_a_plain_text_is_read_like_every_other_text(pattern: str, text: str) -> None:
+    parts = pieces(pattern)
+    plain, every = PlainReader.of(parts), Reader(text, parts)
+    assert plain is not None
+    read = plain.wall_ms(text)
+    if read is not None:
+        every.read()
+        assert read == wall_ms(every.fields)
+        assert every.fields.get("Z") == (0 if plain.is_utc else None)
 
 
 @given(st.integers(-62_200_000_000_000, 253_500_000_000_000))
