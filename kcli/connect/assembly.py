@@ -14,6 +14,7 @@ from kcli.client.admin.transactions import force_terminate_transaction
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig, client_config
 from kcli.client.group.requests import GroupSettings
+from kcli.config.providers import ConfigTransformer
 from kcli.connect.config.checks import CheckReport, CheckRequest
 from kcli.connect.config.clients import ClientKind
 from kcli.connect.config.plugin_table import PluginTable, load_plugins
@@ -25,11 +26,13 @@ from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
 from kcli.connect.herders.standalone import StandaloneHerder
+from kcli.connect.model import Config
 from kcli.connect.rest.forwarding import Forwarder
 from kcli.connect.stores.configs import Configs
 from kcli.connect.stores.internal_topics import InternalTopics, client_id_base
 from kcli.connect.stores.log import MemoryLog
 from kcli.connect.stores.offset_file import OffsetFile
+from kcli.connect.stores.own_offsets import OwnOffsets
 from kcli.connect.stores.statuses import Statuses
 from kcli.connect.stores.store import OffsetStore, StatusStore
 from kcli.connect.workers.engine import OffsetsOf, WorkerEngine
@@ -61,7 +64,7 @@ class StandaloneWorker:
             clock=clock,
         )
 
-    def _offsets_of(self, _config: object) -> OffsetStore:
+    async def _offsets_of(self, _config: Config) -> OffsetStore:
         return self._offsets
 
     async def run(self) -> None:
@@ -97,7 +100,7 @@ class DistributedWorker:
         self._coordination = _client(settings, group.client_id or f"connect-{_worker_id(url)}")
         self._topics = InternalTopics(group, settings, self._admin, SystemClock())
         self._offsets = self._topics.offsets()
-        self._own_offsets: dict[str, OffsetStore] = {}
+        self._own_offsets = OwnOffsets(config, self._topics, self._offsets)
         configs, statuses = self._topics.configs(), self._topics.statuses()
         self._engine, reports, plugins = _engine(config, url, statuses, self._offsets_of)
         session = _session(group)
@@ -118,8 +121,8 @@ class DistributedWorker:
             random_bytes=secrets.token_bytes,
         )
 
-    def _offsets_of(self, _config: object) -> OffsetStore:
-        return self._offsets
+    async def _offsets_of(self, config: Config) -> OffsetStore:
+        return await self._own_offsets.of(config)
 
     async def _fence(self, transactional_ids: Sequence[str]) -> None:
         """Fences the producers of tasks, so that their open transactions end."""
@@ -133,6 +136,7 @@ class DistributedWorker:
             _log.info("Worker starting")
             await self._offsets.start()
             stack.push_async_callback(self._offsets.stop)
+            stack.push_async_callback(self._own_offsets.stop)
             await self._engine.start()
             _log.info("Worker started")
             await self.herder.run()
@@ -149,7 +153,8 @@ def _engine(
 ) -> tuple[WorkerEngine, StatusReports, PluginTable]:
     reports = StatusReports(statuses, _worker_id(url), tracks_topics=config.topic_tracking_enable)
     plugins = load_plugins(config.plugin_path)
-    return WorkerEngine(config, plugins, offsets_of, reports), reports, plugins
+    resolve = ConfigTransformer(config.texts).transform
+    return WorkerEngine(config, plugins, offsets_of, reports, resolve), reports, plugins
 
 
 def _validator(config: WorkerConfig, plugins: PluginTable, engine: WorkerEngine) -> ConfigValidator:
@@ -160,7 +165,7 @@ def _validator(config: WorkerConfig, plugins: PluginTable, engine: WorkerEngine)
         exactly_once, boundaries = await engine.exactly_once_support(request.config)
         return CheckReport(errors, exactly_once, boundaries)
 
-    return ConfigValidator(plugins, config, run_check)
+    return ConfigValidator(plugins, config, run_check, ConfigTransformer(config.texts).transform)
 
 
 def _worker_id(url: str) -> str:

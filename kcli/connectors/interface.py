@@ -88,8 +88,9 @@ class SourceConnector(Connector):
         """Whether its tasks can end transactions themselves (transaction.boundary=connector)."""
         return False
 
-    def alter_offsets(self, config: Config, offsets: Sequence[tuple[Partition, Offset | None]]) -> bool:
-        """Checks offsets that a user wants to set. None as an offset resets the partition.
+    def alter_offsets(self, config: Config, offsets: Sequence[tuple[Partition | None, Offset | None]]) -> bool:
+        """Checks offsets that a user wants to set. None as an offset resets the partition. A user may also send None as
+        a partition.
 
         Returns False if the connector keeps offsets elsewhere too. Raises ConnectException to refuse them, and
         NotImplementedError if the offsets of this connector cannot be changed.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from kcli.connect.config.plugin import Plugin, PluginType, load_class
 from kcli.connect.config.worker import distributed_config
 from kcli.connect.model import Config, State, TargetState, TaskId
+from kcli.connect.stores.store import OffsetStore
 from kcli.connect.workers.engine import WorkerEngine
 from kcli.connect.workers.worker import TaskStart
 from kcli.connectors.builtin import BUILT_IN, TRANSFORM
@@ -169,7 +170,11 @@ async def running(port: int, plugins: TestPlugins = PLUGINS, /, **worker: str) -
     }
     properties |= {name.replace("_", "."): value for name, value in worker.items()}
     statuses, offsets = Statuses(), MemoryOffsets()
-    engine = WorkerEngine(distributed_config(properties), plugins, lambda config: offsets, statuses)
+
+    async def offsets_of(_config: Config) -> OffsetStore:
+        return offsets
+
+    engine = WorkerEngine(distributed_config(properties), plugins, offsets_of, statuses)
     try:
         await engine.start()
         yield World(engine, statuses, offsets)

@@ -113,7 +113,11 @@ def _alter_offsets(connector: Connector, config: Mapping[str, str], body: object
             }
             return connector.alter_offsets(config, places)
         assert isinstance(connector, SourceConnector)
-        pairs = [(mapping(partition), cast("Offset | None", offset)) for partition, offset in items]
+        # A user may send null as a partition. The connector decides about it, as in Java.
+        pairs = [
+            (None if partition is None else mapping(partition), cast("Offset | None", offset))
+            for partition, offset in items
+        ]
         return connector.alter_offsets(config, pairs)
     except NotImplementedError as error:
         raise UnsupportedOperation(str(error)) from error

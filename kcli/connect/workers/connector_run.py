@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from kcli.connect.model import State
@@ -51,7 +51,7 @@ class ConnectorProcess:
         *,
         call_timeout_s: float,
         monitors: bool,
-        store: Callable[[], OffsetStore],
+        store: Callable[[], Awaitable[OffsetStore]],
     ) -> None:
         self._spec = spec
         self._owner = owner
@@ -159,7 +159,7 @@ class ConnectorProcess:
 
     async def answer(self, method: str, body: object) -> object:
         if method == "get_offsets":
-            return offsets.get_offsets(self._store(), body)
+            return offsets.get_offsets(await self._store(), body)
         raise ConnectException(f"no such request: {method}")
 
 

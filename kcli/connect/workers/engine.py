@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connect.config.plugin import Plugin, Plugins
@@ -35,7 +35,7 @@ _CONNECTORS = logging.getLogger("org.apache.kafka.connect.runtime.WorkerConnecto
 CONNECTOR_CALL_S = 60.0
 """The longest time of one call of a connector's method. Java waits 90 s for a REST request."""
 
-OffsetsOf = Callable[[Config], OffsetStore]
+OffsetsOf = Callable[[Config], Awaitable[OffsetStore]]
 """The store of the source offsets of a connector, by its configuration. An empty configuration means the worker's."""
 
 
@@ -252,7 +252,7 @@ class WorkerEngine:
             raise ConnectException(f"Task already exists in this worker: {start.id}")
         LOG.info("[%s|task-%d] Creating task %s", start.id.connector, start.id.task, start.id)
         self._task_starts.attempts += 1
-        run = self._new_run(start)
+        run = await self._new_run(start)
         self._tasks[start.id] = run
         try:
             if start.fence is not None:
@@ -269,7 +269,7 @@ class WorkerEngine:
             self._task_starts.failures += 1
         return is_built
 
-    def _new_run(self, start: TaskStart) -> TaskRun:
+    async def _new_run(self, start: TaskStart) -> TaskRun:
         version, admin, store, worker_store = None, {}, None, None
         try:
             config = self._plans.resolved(start.connector_config)
@@ -277,9 +277,9 @@ class WorkerEngine:
             version = plugin.version
             admin = self._plans.admin(start.id, config)
             if self.type_of(config) is ConnectorType.SOURCE:
-                store = self.offsets_of(config)
+                store = await self.offsets_of(config)
                 if config.get("offsets.storage.topic") and self.worker.is_exactly_once:
-                    worker_store = self.offsets_of({})
+                    worker_store = await self.offsets_of({})
         except Exception as error:
             # `start_task` meets the same error, and reports it.
             LOG.debug("Task %s: %s", start.id, error)
@@ -365,7 +365,7 @@ class WorkerEngine:
     async def offsets(self, name: str, config: Config) -> SourceOffsets:
         resolved = self._plans.resolved(config)
         if self.type_of(config) is ConnectorType.SOURCE:
-            store = self.offsets_of(resolved)
+            store = await self.offsets_of(resolved)
             await store.refresh()
             return source_offsets.connector_offsets(store, name)
         async with admin_client(self._plans.admin(TaskId(name, CONNECTOR), resolved)) as client:
@@ -396,7 +396,7 @@ class WorkerEngine:
         )
 
     async def _alter_source(self, name: str, config: Texts, offsets: SourceOffsets | None) -> bool:
-        store = self.offsets_of(config)
+        store = await self.offsets_of(config)
         await store.refresh()
         if offsets is None:
             offsets = [(partition, None) for partition in store.partitions(name)]

@@ -30,7 +30,7 @@ def from_request(offsets: SourceOffsets) -> GroupOffsets:
     """Reads the offsets of a request. Raises BadRequest with Java's text."""
     parsed: GroupOffsets = {}
     for partition, offset in offsets:
-        if not partition:
+        if partition is None:
             raise BadRequest("The partition for a sink connector offset cannot be null or missing")
         if TOPIC_KEY not in partition or PARTITION_KEY not in partition:
             raise BadRequest(
