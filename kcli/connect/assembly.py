@@ -19,7 +19,7 @@ from kcli.connect.config.checks import CheckReport, CheckRequest
 from kcli.connect.config.clients import ClientKind
 from kcli.connect.config.plugin_table import PluginTable, load_plugins
 from kcli.connect.config.validator import ConfigValidator
-from kcli.connect.config.worker import ExactlyOnceSource, GroupConfig, WorkerConfig
+from kcli.connect.config.worker import ExactlyOnceSource, GroupConfig, WorkerConfig, check_converters
 from kcli.connect.decisions.session import SessionSettings
 from kcli.connect.herders.distributed import DistributedHerder, HerderSettings
 from kcli.connect.herders.internal_requests import InternalRequests
@@ -36,6 +36,7 @@ from kcli.connect.stores.own_offsets import OwnOffsets
 from kcli.connect.stores.statuses import Statuses
 from kcli.connect.stores.store import OffsetStore, StatusStore
 from kcli.connect.workers.engine import OffsetsOf, WorkerEngine
+from kcli.formats.connect.errors import ConnectException
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
@@ -153,6 +154,7 @@ def _engine(
 ) -> tuple[WorkerEngine, StatusReports, PluginTable]:
     reports = StatusReports(statuses, _worker_id(url), tracks_topics=config.topic_tracking_enable)
     plugins = load_plugins(config.plugin_path)
+    check_converters(config, plugins)
     resolve = ConfigTransformer(config.texts).transform
     return WorkerEngine(config, plugins, offsets_of, reports, resolve), reports, plugins
 
@@ -162,7 +164,11 @@ def _validator(config: WorkerConfig, plugins: PluginTable, engine: WorkerEngine)
         errors = await engine.validate(request.config)
         if not request.asks_exactly_once and not request.asks_boundaries:
             return CheckReport(errors)
-        exactly_once, boundaries = await engine.exactly_once_support(request.config)
+        try:
+            exactly_once, boundaries = await engine.exactly_once_support(request.config)
+        except ConnectException as error:
+            # As in Java, the exception is an error of the key, so that the user also sees the other errors.
+            return CheckReport(errors, str(error), str(error))
         return CheckReport(errors, exactly_once, boundaries)
 
     return ConfigValidator(plugins, config, run_check, ConfigTransformer(config.texts).transform)

@@ -51,7 +51,8 @@ class Connector:
     """The class of Kafka Connect that this connector replaces. Both names are accepted as connector.class."""
 
     config_def: ClassVar[ConfigDef]
-    """The keys of the connector, beside the keys that every connector has."""
+    """The keys of the connector, beside the keys that every connector has. Their validators and recommenders run in
+    the worker, so they must be fast, and must accept None."""
 
     task_class: ClassVar[type[SourceTask] | type[SinkTask]]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from kcli.connect.config.checks import CheckReport, CheckRequest, check
+from kcli.connect.config.checks import CheckReport, CheckRequest
 from kcli.connect.config.plugin import Plugin
 from kcli.connect.config.plugin_scan import Scan, scan_installed
 from kcli.connect.config.plugin_table import PluginTable
@@ -23,6 +23,7 @@ from kcli.connect.rest.plugins import PluginResources
 from kcli.http.rest.json_bodies import InvalidBody
 from kcli.http.rest.paths import path_segments
 from kcli.http.rest.routing import Call, Reply, Router
+from rigs.connect_checks import check
 from rigs.golden3 import check_differences, recording, steps
 
 STEPS_MIN = 90

@@ -15,6 +15,7 @@ from kcli.connect.config.infos import ConfigInfo, key_info, value_info
 from kcli.connect.config.kind_checks import Results
 from kcli.connect.config.override_policy import OverridePolicy
 from kcli.connect.config.plugin import Plugins, PluginType, VersionNotFound
+from kcli.connect.config.topic_creation import has_groups
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import Config
 from kcli.formats.connect.errors import ConnectException
@@ -22,7 +23,6 @@ from kcli.model.java_order import hash_order
 from kcli.model.java_text import trim
 
 _log = logging.getLogger(__name__)
-TOPIC_CREATION_PREFIX = "topic.creation."
 CONVERTER_TYPE = "converter.type"
 _CONVERTER_ORDER = ("header.converter", "key.converter", "value.converter")
 
@@ -105,7 +105,7 @@ def _clients(config: Config, kind: PluginType, worker: WorkerConfig) -> Iterator
         )
         if has_own_offsets:
             yield ClientKind.CONSUMER
-        if has_own_offsets or any(key.startswith(TOPIC_CREATION_PREFIX) for key in config):
+        if has_own_offsets or has_groups(config):
             yield ClientKind.ADMIN
         return
     has_dead_letters = bool(trim(config.get(DLQ_TOPIC) or ""))

@@ -14,10 +14,14 @@ from kcli.config.producer import PRODUCER
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
 from kcli.connect.config.clients import ClientProperties, with_prefix
+from kcli.connect.config.key_checks import ClassOf
 from kcli.connect.config.override_policy import KEY as OVERRIDE_POLICY
 from kcli.connect.config.override_policy import OverridePolicy, override_policy
+from kcli.connect.config.plugin import Plugins, PluginType
 from kcli.connect.config.rest_listeners import RestConfig, rest_config
+from kcli.connect.config.versions import InvalidVersion
 from kcli.connect.config.worker_keys import DISTRIBUTED, STANDALONE
+from kcli.formats.connect.errors import ConnectException
 from kcli.model.java_text import trim
 
 CONVERTERS = ("key.converter", "value.converter", "header.converter")
@@ -173,6 +177,21 @@ def distributed_config(properties: Mapping[str, str]) -> WorkerConfig:
 def standalone_config(properties: Mapping[str, str]) -> WorkerConfig:
     """The configuration of a worker alone. Raises ConfigError with Kafka's text, if Kafka has this error."""
     return _worker_config(properties, STANDALONE)
+
+
+def check_converters(config: WorkerConfig, plugins: Plugins) -> None:
+    """Checks that the worker's converters are plugins. Raises ConfigError with Kafka's text."""
+    for key in CONVERTERS:
+        name = trim(config.converter_class(key))
+        class_name = plugins.class_named(name)
+        if class_name is None:
+            raise invalid_value(key, name, f"Class {name} could not be found.")
+        kind = PluginType.HEADER_CONVERTER if key == "header.converter" else PluginType.CONVERTER
+        ClassOf(plugins, kind).check(key, class_name)
+        try:
+            plugins.find(name, kind, version=config.texts.get(f"{key}.plugin.version"))
+        except (ConnectException, InvalidVersion) as error:
+            raise ConfigError(str(error), key=f"{key}.plugin.version") from None
 
 
 def _worker_config(properties: Mapping[str, str], definition: ConfigDef) -> WorkerConfig:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from kcli.connect.config.infos import ConfigInfos, KeyInfo
-from kcli.connect.config.plugin import Plugin
+from kcli.connect.config.plugin import UNDEFINED_VERSION, Plugin
 from kcli.connect.model import ConnectorInfo, ConnectorState, SourceOffsets, Status, TaskId, TaskInfo
 
 Json = dict[str, object]
@@ -53,7 +53,9 @@ def offsets(pairs: SourceOffsets) -> Json:
 
 
 def plugin(item: Plugin) -> Json:
-    return {"class": item.class_name, "type": item.kind.value, "version": item.version}
+    """Java leaves out the version of a plugin that has none."""
+    version = {} if item.version == UNDEFINED_VERSION else {"version": item.version}
+    return {"class": item.class_name, "type": item.kind.value, **version}
 
 
 def key_info(info: KeyInfo) -> Json:

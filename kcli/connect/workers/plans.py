@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kcli.connect.config.clients import consumer_group_id, with_prefix
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType
+from kcli.connect.config.topic_creation import has_groups, topic_creation_groups
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, TargetState, TaskId
 from kcli.connect.tasks.spec import (
@@ -21,10 +22,6 @@ from kcli.connect.tasks.spec import (
 )
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.java_text import parse_boolean, parse_int, parse_long, split_list, trim
-
-TOPIC_CREATION = "topic.creation."
-DEFAULT_GROUP = "default"
-_GROUP_KEYS = ("include", "exclude", "partitions", "replication.factor")
 
 Resolve = Callable[[Config], Config]
 """Replaces the placeholders of config providers in a configuration."""
@@ -139,11 +136,20 @@ class Plans:
         )
 
     def _topic_groups(self, config: Texts) -> Sequence[TopicGroup] | None:
-        if not self.worker.topic_creation_enable or not any(key.startswith(TOPIC_CREATION) for key in config):
+        """The rules for new topics. Raises ConfigError. None if brokers create topics."""
+        if not self.worker.topic_creation_enable or not has_groups(config):
             return None
-        default = with_prefix(config, f"{TOPIC_CREATION}{DEFAULT_GROUP}.")
-        names = [*split_list(config.get(f"{TOPIC_CREATION}groups", "")), DEFAULT_GROUP]
-        return [_topic_group(name, config, default) for name in names]
+        return [
+            TopicGroup(
+                group.name,
+                group.include,
+                group.exclude,
+                group.partitions,
+                group.replication_factor,
+                group.configs,
+            )
+            for group in topic_creation_groups(config)
+        ]
 
     def _sink(self, id: TaskId, config: Texts, errors: ErrorSpec) -> SinkSpec:
         clients = self.worker.clients
@@ -179,18 +185,6 @@ def _errors(config: Texts) -> ErrorSpec:
         trim(config.get(f"{letters}topic.name", "")),
         parse_int(config.get(f"{letters}topic.replication.factor", "3")),
         parse_boolean(config.get(f"{letters}context.headers.enable", "false")),
-    )
-
-
-def _topic_group(name: str, config: Texts, default: Mapping[str, str]) -> TopicGroup:
-    own = with_prefix(config, f"{TOPIC_CREATION}{name}.")
-    return TopicGroup(
-        name,
-        split_list(own.get("include", "")),
-        split_list(own.get("exclude", "")),
-        parse_int(own.get("partitions") or default.get("partitions", "-1")),
-        parse_int(own.get("replication.factor") or default.get("replication.factor", "-1")),
-        {key: value for key, value in own.items() if key not in _GROUP_KEYS},
     )
 
 

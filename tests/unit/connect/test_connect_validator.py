@@ -8,21 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, NonEmpty
-from kcli.connect.config.checks import CheckReport, CheckRequest, check, needs_check
+from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, NonEmpty
+from kcli.connect.config.checks import CheckReport, CheckRequest, needs_check
 from kcli.connect.config.infos import ConfigInfo, ConfigInfos
-from kcli.connect.config.plugin import Plugin, PluginType
+from kcli.connect.config.plugin import UNDEFINED_VERSION, Plugin, PluginType
 from kcli.connect.config.plugin_scan import Scan
 from kcli.connect.config.plugin_table import PluginTable
 from kcli.connect.config.validator import ConfigValidator
-from kcli.connect.config.worker import WorkerConfig, distributed_config, standalone_config
+from kcli.connect.config.worker import WorkerConfig, check_converters, distributed_config, standalone_config
 from kcli.connect.errors import BadRequest, NotFound
 from kcli.connect.model import Config
+from kcli.connect.rest import entities
 from kcli.connectors.interface import SinkConnector, SourceConnector
 from kcli.connectors.records import SourceRecord
 from kcli.connectors.transformation import Predicate, Transformation
 from kcli.formats.connect.converter import Converter, HeaderConverter
 from kcli.formats.connect.errors import ConnectException
+from rigs.connect_checks import check
 
 STRING, PASSWORD = ConfigType.STRING, ConfigType.PASSWORD
 
@@ -424,3 +426,38 @@ def test_questions_about_unknown_plugins(
     with pytest.raises(error) as refused:
         asyncio.run(ConfigValidator(PLUGINS, GROUP, Checks()).plugin_config(name, version))
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, None),
+        (
+            {"key.converter": "Nope"},
+            "Invalid value Nope for configuration key.converter: Class Nope could not be found.",
+        ),
+        (
+            {"value.converter": "Sink"},
+            "Invalid value class t.Sink for configuration value.converter: Not a Converter",
+        ),
+        (
+            {"key.converter.plugin.version": "2"},
+            "Plugin t.Text not found that matches the version range [2,2], avai",
+        ),
+        ({"header.converter.plugin.version": "[2"}, "Unbounded range: [2"),
+    ],
+)
+def test_the_converters_of_a_worker_must_be_plugins(keys: dict[str, str], message: str | None) -> None:
+    worker = standalone_config({**ALONE.texts, **keys})
+    if message is None:
+        check_converters(worker, PLUGINS)
+        return
+    with pytest.raises(ConfigError) as refused:
+        check_converters(worker, PLUGINS)
+    assert str(refused.value).startswith(message)
+
+
+def test_a_plugin_without_a_version_shows_none() -> None:
+    assert entities.plugin(PLUGINS.find("Text")) == {"class": "t.Text", "type": "converter", "version": "1.0"}
+    undefined = plugin(Text, PluginType.CONVERTER, version=UNDEFINED_VERSION)
+    assert entities.plugin(undefined) == {"class": "t.Text", "type": "converter"}
