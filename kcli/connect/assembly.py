@@ -171,7 +171,7 @@ def _validator(config: WorkerConfig, plugins: PluginTable, engine: WorkerEngine)
             return CheckReport(errors, str(error), str(error))
         return CheckReport(errors, exactly_once, boundaries)
 
-    return ConfigValidator(plugins, config, run_check, ConfigTransformer(config.texts).transform)
+    return ConfigValidator(plugins, config, run_check, engine.resolve)
 
 
 def _worker_id(url: str) -> str:

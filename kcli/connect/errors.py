@@ -26,6 +26,12 @@ class BadRequest(RestError):
     java_class = f"{_JAVA}.runtime.rest.errors.BadRequestException"
 
 
+class InvalidVariable(RestError):
+    """A variable of a configuration has no value, for example because its file cannot be read."""
+
+    java_class = "org.apache.kafka.common.config.ConfigException"
+
+
 class NotFound(RestError):
     status = 404
     java_class = f"{_JAVA}.errors.NotFoundException"

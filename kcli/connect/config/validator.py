@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kcli.config.definition import ConfigDef, ConfigKey
+from kcli.config.definition import ConfigDef, ConfigError, ConfigKey
 from kcli.config.validation import KeyResult, groups, validate
 from kcli.connect.config import kind_checks
 from kcli.connect.config.chain_keys import PREDICATE_CHAIN, TRANSFORM_CHAIN, definition_of
@@ -25,7 +25,7 @@ from kcli.connect.config.part_checks import converter_rows, override_rows
 from kcli.connect.config.plugin import CONNECTORS, Plugin, Plugins, PluginType, VersionNotFound
 from kcli.connect.config.versions import InvalidVersion
 from kcli.connect.config.worker import CONVERTERS, WorkerConfig
-from kcli.connect.errors import BadRequest, NotFound
+from kcli.connect.errors import BadRequest, InvalidVariable, NotFound
 from kcli.connect.model import Config
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.java_order import hash_order
@@ -81,8 +81,11 @@ class ConfigValidator:
         return [key_info(key) for key in keys.values()]
 
     async def validate(self, config: Config) -> ConfigInfos:
-        """Raises BadRequest if the class of the connector is missing or unknown."""
-        config = self._resolve(config)
+        """Raises BadRequest if the class of the connector is missing or unknown, and InvalidVariable."""
+        try:
+            config = self._resolve(config)
+        except ConfigError as error:
+            raise InvalidVariable(error.message) from error
         name = config.get(CONNECTOR_CLASS)
         if name is None:
             raise BadRequest(f"Connector config {_java_map(config)} contains no connector type")

@@ -16,7 +16,7 @@ from kcli.connect.config.plugin_scan import Scan
 from kcli.connect.config.plugin_table import PluginTable
 from kcli.connect.config.validator import ConfigValidator
 from kcli.connect.config.worker import WorkerConfig, check_converters, distributed_config, standalone_config
-from kcli.connect.errors import BadRequest, NotFound
+from kcli.connect.errors import BadRequest, InvalidVariable, NotFound
 from kcli.connect.model import Config
 from kcli.connect.rest import entities
 from kcli.connectors.interface import SinkConnector, SourceConnector
@@ -386,6 +386,16 @@ def test_variables_are_resolved_before_the_validation() -> None:
     validator = ConfigValidator(PLUGINS, GROUP, Checks(), resolve)
     infos = asyncio.run(validator.validate({"name": "c", "connector.class": "Source", "table": "${x:y}"}))
     assert row(infos, "table").value.value == "resolved"
+
+
+def test_a_variable_without_a_value_is_an_error_of_the_request() -> None:
+    def resolve(config: Config) -> Config:
+        raise ConfigError("Could not read properties from file /nope")
+
+    validator = ConfigValidator(PLUGINS, GROUP, Checks(), resolve)
+    with pytest.raises(InvalidVariable) as refused:
+        asyncio.run(validator.validate({"name": "c", "connector.class": "Source"}))
+    assert (str(refused.value), refused.value.status) == ("Could not read properties from file /nope", 500)
 
 
 def test_answers_about_plugins() -> None:
