@@ -18,7 +18,7 @@ from kcli.config.definition import (
 from kcli.config.validation import embedded
 from kcli.connect.config.connector_keys import PREDICATES, TRANSFORMS
 from kcli.connect.config.key_checks import SIMPLE_NAMES, Choices, ClassOf, VersionSpec
-from kcli.connect.config.plugin import Plugin, Plugins, PluginType
+from kcli.connect.config.plugin import Plugin, Plugins, PluginType, VersionNotFound
 from kcli.connect.config.versions import InvalidVersion
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.java_text import split_list, trim
@@ -97,10 +97,10 @@ class Chain:
             display_name=f"{base} version for {name}",
             recommender=Choices([version] if version else []),
         )
-        if plugin is not None:
-            yield from embedded(
-                prefix, group, 2, ConfigDef((*self.own_keys, *definition_of(plugin).values()))
-            )
+        if plugin is not None and error is None:
+            # The keys of all transformations mask keys of this one that have the same name.
+            keys = ConfigDef((*definition_of(plugin).values(), *self.own_keys))
+            yield from embedded(prefix, group, 2, keys)
 
 
 TRANSFORM_CHAIN = Chain(TRANSFORMS, PluginType.TRANSFORMATION, "Transforms", _OF_ALL_TRANSFORMATIONS)
@@ -118,15 +118,16 @@ def definition_of(plugin: Plugin) -> ConfigDef:
 def _find(
     plugins: Plugins, kind: PluginType, name: str | None, version: str | None
 ) -> tuple[Plugin | None, str | None]:
-    """The plugin of a name, or None and the error of its version. An unknown name is no error here, because the
-    validator reports it."""
-    if name is None or plugins.class_named(trim(name)) is None:
+    """The plugin of a name, and the error of its version. An unknown name is no error here, because the validator
+    reports it."""
+    try:
+        plugin = plugins.find(trim(name or ""), kind)
+    except ConnectException:
         return None, None
     try:
-        return plugins.find(trim(name), kind, version=version), None
-    except (ConnectException, InvalidVersion) as error:
-        is_known = any(plugin.class_name == plugins.class_named(trim(name)) for plugin in plugins.all(kind))
-        return None, str(error) if is_known else None
+        return plugins.find(plugin.class_name, kind, version=version), None
+    except (VersionNotFound, InvalidVersion) as error:
+        return plugin, str(error)
 
 
 def _check_use(prefix: str, texts: Mapping[str, str | None]) -> None:

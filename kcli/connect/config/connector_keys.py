@@ -26,6 +26,7 @@ from kcli.connect.config.key_checks import (
     Name,
     OptionalInterval,
     UniqueNames,
+    VersionsOf,
     VersionSpec,
 )
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType
@@ -71,7 +72,8 @@ def connector_keys(
 ) -> ConfigDef:
     """The keys of every source connector, of every sink connector, or with None of every connector.
 
-    Without `converters`, the keys of converters have no defaults, as in the answer about a plugin alone.
+    Without `converters`, the keys of converters have no defaults and no recommended values, as in the answer about a
+    plugin alone.
     """
     common = (
         *_identity(connector_version),
@@ -118,14 +120,14 @@ def _converter_keys(plugins: Plugins, defaults: Mapping[str, ConverterDefault]) 
             key, CLASS, default.class_name, ClassOf(plugins, kind), LOW,
             f"Class or alias of the {what} converter. By default, the connector has the worker's converter.",
             group=COMMON, order=order, width=Width.SHORT, display_name=f"{what.capitalize()} converter class",
-            recommender=Choices([plugin.class_name for plugin in plugins.all(kind)]),
+            recommender=Choices([plugin.class_name for plugin in plugins.all(kind)] if defaults else []),
             find_class=plugins.class_named,
         )  # fmt: skip
         yield ConfigKey(
             f"{key}.plugin.version", STRING, version, VersionSpec(), LOW,
             f"Version of the {what} converter, or a range of versions.",
             group=COMMON, order=order + 1, width=Width.SHORT, display_name=f"{what.capitalize()} converter version",
-            recommender=Choices([version] if version else [], is_visible=default.plugin is not None),
+            recommender=VersionsOf(key, [version] if version else []),
         )  # fmt: skip
         order += 2
 

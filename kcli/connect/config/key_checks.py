@@ -107,7 +107,9 @@ class ClassOf:
         if inner:
             names = ", ".join(inner)
             raise ConfigError(f"This class is abstract and cannot be created. Did you mean {names}?", key=key)
-        raise invalid_value(key, f"class {value}", f"Not a {SIMPLE_NAMES[self.kind]}")
+        raise ConfigError(
+            f"Class class {value} does not implement the {SIMPLE_NAMES[self.kind]} interface", key=key
+        )
 
     def __str__(self) -> str:
         return f"A concrete subclass of {SIMPLE_NAMES[self.kind]}"
@@ -118,10 +120,23 @@ class Choices:
     """Recommends values that do not depend on other keys."""
 
     values: Sequence[str]
-    is_visible: bool = True
 
     def valid_values(self, key: str, values: Mapping[str, ConfigValue]) -> Sequence[ConfigValue]:
         return self.values
 
     def visible(self, key: str, values: Mapping[str, ConfigValue]) -> bool:
-        return self.is_visible
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class VersionsOf:
+    """Recommends the versions of the class that another key names, and is visible if that class is known."""
+
+    class_key: str
+    versions: Sequence[str]
+
+    def valid_values(self, key: str, values: Mapping[str, ConfigValue]) -> Sequence[ConfigValue]:
+        return self.versions
+
+    def visible(self, key: str, values: Mapping[str, ConfigValue]) -> bool:
+        return values[self.class_key] is not None

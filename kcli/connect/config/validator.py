@@ -2,7 +2,7 @@
 
 The steps are those of Kafka. First, variables are resolved, and the class of the connector is found. Then the keys are
 checked: those that every connector has, those of transformations and predicates, and those of the connector itself.
-The keys of converters and the overrides of client keys come last. Every error of every key is in one answer.
+The overrides of client keys and the keys of converters come last. Every error of every key is in one answer.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class ConfigValidator:
         for key, errors in report.errors.items():
             results.setdefault(key, KeyResult(key, config.get(key))).errors.extend(errors)
         parts = [
-            *converter_rows(config, results, self._plugins),
             *override_rows(config, plugin.kind, self._worker),
+            *converter_rows(config, results, self._plugins),
         ]
         keys = {**definition, **own}
         return infos_of(
@@ -166,7 +166,7 @@ class ConfigValidator:
 
     def _version_error(self, name: str, config: Config, error: VersionNotFound) -> ConfigInfos:
         """The result for a connector that is not there in the version that the configuration asks for."""
-        definition = connector_keys(None, self._plugins, connector_version=None)
+        definition = connector_keys(None, self._plugins, connector_version=error.available[-1])
         results = validate(definition, config)
         for key in (CONNECTOR_CLASS, CONNECTOR_VERSION):
             results[key].errors.append(str(error))

@@ -72,7 +72,12 @@ class Undeclared(Converter):
 
 
 class Route(Transformation[SourceRecord]):
-    config_def = ConfigDef((ConfigKey("to", STRING, None, required=True),))
+    config_def = ConfigDef(
+        (
+            ConfigKey("to", STRING, None, required=True),
+            ConfigKey("negate", STRING, "never used"),
+        )
+    )
 
 
 class Topic(Predicate[SourceRecord]):
@@ -263,9 +268,7 @@ def test_transformations_and_predicates_have_keys_of_their_own() -> None:
         "transforms.a.type": [negated],
         "transforms.a.to": ['Missing required configuration "transforms.a.to" which has no default value.'],
         "transforms.b.type": ["This class is abstract and cannot be created. Did you mean t.Route$Key?"],
-        "transforms.c.type": [
-            "Invalid value class t.Topic for configuration transforms.c.type: Not a Transformation"
-        ],
+        "transforms.c.type": ["Class class t.Topic does not implement the Transformation interface"],
         "transforms.d.type": ["Invalid value t.Route$Key for configuration transforms.d.type: " + mismatch],
     }
     assert infos.groups[-5:] == [
@@ -294,9 +297,7 @@ def test_keys_of_converters() -> None:
         "key.converter.size": ["Invalid value x for configuration size: Not a number of type INT"],
         "value.converter": [mismatch],
         "value.converter.plugin.version": [mismatch],
-        "header.converter": [
-            "Invalid value class t.Text for configuration header.converter: Not a HeaderConverter"
-        ],
+        "header.converter": ["Class class t.Text does not implement the HeaderConverter interface"],
     }
     assert infos.groups[-1] == "Sizes"
     undeclared = validated({"connector.class": "Source", "table": "t", "key.converter": "Undeclared"})
@@ -351,7 +352,12 @@ def test_a_connector_in_another_version() -> None:
         "connector.class": [text],
         "connector.plugin.version": [text],
     }
-    assert row(infos, "connector.plugin.version").value.recommended_values == ["1.0"]
+    version = row(infos, "connector.plugin.version")
+    assert version.definition is not None
+    assert (version.definition.default_value, version.value.recommended_values) == ("1.0", ["1.0"])
+    converter, converter_version = row(infos, "key.converter"), row(infos, "key.converter.plugin.version")
+    assert (converter.value.value, converter.value.recommended_values) == (None, [])
+    assert not converter_version.value.visible
 
 
 @pytest.mark.parametrize(
@@ -448,7 +454,7 @@ def test_questions_about_unknown_plugins(
         ),
         (
             {"value.converter": "Sink"},
-            "Invalid value class t.Sink for configuration value.converter: Not a Converter",
+            "Class class t.Sink does not implement the Converter interface",
         ),
         (
             {"key.converter.plugin.version": "2"},
