@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -41,32 +40,19 @@ from kcli.connect.decisions.status_records import StatusRecords, status_entry, t
 from kcli.connect.model import CONNECTOR, RestartRequest, State, Status, TaskId
 from kcli.connect.stores.java_map import decode_map, encode_map
 from rigs import golden3
+from rigs.connect_frames import raw_entry
 
 LIVES = ("life-one", "life-own-offsets", "life-two-workers")
-MASKS = {b"{MS}": b"1732800000000", b"{SESSIONKEY}": b"c2Vzc2lvbg=="}
-"""Numbers and keys that differ in each recording. Their masks are not valid in JSON or base64."""
-
 RECORDS_MIN = 200
 OFFSET_FILES_MIN = 15
 """What the recording has at least."""
-
-Json = dict[str, Any]
 
 
 def records(path: Path) -> Iterator[tuple[str, int, Entry]]:
     """Topic, offset, key and value of each record."""
     for step in golden3.steps(path):
         for each in step.get("records", ()):
-            yield each["topic"], each["offset"], (_raw(each, "key"), _raw(each, "value"))
-
-
-def _raw(record: Json, name: str) -> Any:
-    if record[name] is None:
-        return None
-    raw = base64.b64decode(record[f"{name}_base64"])
-    for mask, value in MASKS.items():
-        raw = raw.replace(mask, value)
-    return raw
+            yield each["topic"], each["offset"], raw_entry(each)
 
 
 def written_configs(configs: ConfigRecords, entries: list[Entry]) -> Iterator[Entry]:

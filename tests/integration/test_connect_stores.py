@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from kcli.client.admin.topics import NewTopic
-from kcli.client.topic_table.changes import Change
-from kcli.client.topic_table.table import TopicTable
-from kcli.client.topic_table.topic import TableTopic
 from kcli.config.definition import ConfigError
 from kcli.connect.decisions.config_state import SessionKey
 from kcli.connect.model import RestartRequest, State, Status, TargetState, TaskId
@@ -29,21 +26,6 @@ async def configs_of(cluster: ConnectCluster, changes: Changes, **properties: st
     await configs.start(changes)
     cluster.at_end(configs.stop)
     return configs
-
-
-async def written(cluster: ConnectCluster, topic: str, *, committed: bool = False) -> list[Change]:
-    """All records of a topic, in their order."""
-    changes: list[Change] = []
-    client, fetching = await cluster.client(), await cluster.client()
-    table = TopicTable(
-        TableTopic(name=topic),
-        client,
-        fetching=fetching,
-        on_change=changes.append,
-        read_committed=committed,
-    )
-    async with table:
-        return changes
 
 
 @on_a_loop
@@ -135,7 +117,7 @@ async def test_a_leader_with_exactly_once_writes_groups_in_transactions(tmp_path
         await leader.put_target_state("a", TargetState.STARTED)
         await leader.put_task_configs("a", [{}, {}])
         await leader.put_task_count_record("a", 2)
-        records = [(each.offset, each.key) for each in await written(cluster, "configs", committed=True)]
+        records = [(each.offset, each.key) for each in await cluster.records("configs", committed=True)]
         # Each transaction ends with a marker, which has an offset too. The target state is no transaction.
         assert records == [
             (0, b"session-key"),
@@ -223,7 +205,7 @@ async def test_a_connector_with_its_own_offsets_topic_falls_back_to_the_workers(
         await own.stop()
         await workers.refresh()
         assert (workers.get(old), workers.get(new)) == (None, b"2")
-        assert {(each.key, each.value) for each in await written(cluster, "own")} == {
+        assert {(each.key, each.value) for each in await cluster.records("own")} == {
             (new, b"2"),
             (old, None),
         }

@@ -9,6 +9,9 @@ from pathlib import Path
 from kcli.client.admin.admin import AdminClient
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig
+from kcli.client.topic_table.changes import Change
+from kcli.client.topic_table.table import TopicTable
+from kcli.client.topic_table.topic import TableTopic
 from kcli.connect.config.worker import GroupConfig, distributed_config
 from kcli.connect.stores.internal_topics import InternalTopics
 from kcli.model.addresses import Address
@@ -41,6 +44,19 @@ class ConnectCluster:
     async def topics(self, **properties: str) -> InternalTopics:
         """The internal topics as one worker sees them."""
         return InternalTopics(group_config(**properties), self.config, await self.client(), SystemClock())
+
+    async def records(self, topic: str, *, committed: bool = False) -> list[Change]:
+        """All records of a topic, in the order of each partition."""
+        changes: list[Change] = []
+        table = TopicTable(
+            TableTopic(name=topic),
+            await self.client(),
+            fetching=await self.client(),
+            on_change=changes.append,
+            read_committed=committed,
+        )
+        async with table:
+            return changes
 
     def at_end(self, close: Callable[[], Awaitable[None]]) -> None:
         """Calls `close` at the end of the block."""

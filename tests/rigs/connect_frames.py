@@ -1,4 +1,4 @@
-"""The recorded requests and answers of Java's Connect workers in a group."""
+"""The recorded requests, answers and records of Java's Connect workers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,24 @@ from rigs import golden3
 Json = dict[str, Any]
 
 
+MASKS = {"{MS}": "1732800000000", "{SESSIONKEY}": "c2Vzc2lvbg=="}
+"""Numbers and keys that differ in each recording. Their masks are not valid in JSON or base64."""
+
+
 def raw(text: str) -> bytes:
     return base64.b64decode(text)
+
+
+def raw_entry(record: Json) -> tuple[bytes, bytes | None]:
+    """The key and the value of a recorded record."""
+    value = record["value"]
+    return _unmasked(record["key"]), None if value is None else _unmasked(value)
+
+
+def _unmasked(text: str) -> bytes:
+    for mask, value in MASKS.items():
+        text = text.replace(mask, value)
+    return text.encode()
 
 
 def stories(recording: Path) -> dict[str, list[Json]]:
