@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from kcli.config.definition import ConfigError
 from kcli.connect.decisions.config_state import SessionKey
 from kcli.connect.model import RestartRequest, State, Status, TargetState, TaskId
 from kcli.connect.stores.configs import Configs
+from kcli.errors import InvalidReplicationFactorException
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.configs import ConfigResource, ConfigResourceType
 from rigs.connect_cluster import ConnectCluster, connect_cluster
@@ -77,6 +80,19 @@ async def test_topics_that_may_lose_records_are_refused(tmp_path: Path) -> None:
             "found the topic currently has 'cleanup.policy=delete'. Continuing would likely result in eventually "
             "losing connector and task statuses and problems restarting this Connect cluster in the future."
         )
+
+
+@on_a_loop
+async def test_a_start_waits_for_enough_brokers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with connect_cluster(tmp_path) as cluster:
+        cluster.config = dataclasses.replace(cluster.config, default_api_timeout_ms=200)
+        statuses = (await cluster.topics(status_storage_replication_factor="3")).statuses()
+        with (
+            caplog.at_level(logging.INFO, "kcli.connect.stores"),
+            pytest.raises(InvalidReplicationFactorException),
+        ):
+            await statuses.start()
+        assert "'status' topic creation failed due to" in caplog.text
 
 
 @on_a_loop
