@@ -24,9 +24,6 @@ from kcli.rdkafka.objects import ClientError, Message
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.AbstractWorkerSourceTask")
 
-SERVED_RECORDS = 1000
-"""Acknowledgements are handled after so many records, so that they do not fill librdkafka's queue."""
-
 
 class Delivery(Protocol):
     """Sends batches of records, and commits their offsets."""
@@ -128,25 +125,24 @@ class AtLeastOnce:
                 self._send_followed(record, item)
             return
         written: list[SourceRecord] = []
+        topic: str | None = None
+        put = self._producer.fast_put(self._failed)
         try:
             for record, item in zip(records, outgoing, strict=True):
                 if item is not None:
-                    self._send_unfollowed(item)
+                    if item[0] != topic:
+                        topic = item[0]
+                        self._topics.ensure(topic)
+                    refusal = put(item)
+                    if refusal is not None:
+                        LOG.error("%s failed to send record to %s: ", self._name, topic, exc_info=refusal)
+                        raise unrecoverable(refusal)
                     written.append(record)
-                    if not len(written) % SERVED_RECORDS:
-                        self._client.poll(0)
+            self._client.poll(0)
         finally:
             self.written += len(written)
             if written:
                 self._batches.sent(latest_offsets(self._spec.connector, written))
-
-    def _send_unfollowed(self, item: Outgoing) -> None:
-        """Sends a record of which only a failure is reported."""
-        self._topics.ensure(item.topic)
-        refusal = self._producer.put(item, self._failed)
-        if refusal is not None:
-            LOG.error("%s failed to send record to %s: ", self._name, item.topic, exc_info=refusal)
-            raise unrecoverable(refusal)
 
     def _send_followed(self, record: SourceRecord, item: Outgoing | None) -> None:
         """Sends a record whose acknowledgement is reported."""

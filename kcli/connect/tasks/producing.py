@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.conversion import Outgoing
@@ -41,6 +41,22 @@ class RecordProducer:
     def open(self, *, reports_success: bool) -> None:
         config = producer_config(self._properties)
         self.client = new_client(self._new, {**config, "delivery.report.only.error": not reports_success})
+
+    def fast_put(self, on_delivery: Delivered) -> Callable[[Outgoing], KafkaError | None]:
+        """Returns a function that does the same as `put`, with fewer steps for a record that is accepted at once."""
+        produce, put = self.client.produce, self.put
+        if self.checks_size:
+            return lambda record: put(record, on_delivery)
+
+        def fast(record: Outgoing) -> KafkaError | None:
+            topic, value, key, partition, timestamp, headers = record
+            try:
+                produce(topic, value, key, partition, on_delivery, timestamp=timestamp, headers=headers)
+            except Exception:
+                return put(record, on_delivery)  # which waits for room in the queue, or finds the reason
+            return None
+
+        return fast
 
     def put(self, record: Outgoing, on_delivery: Delivered) -> KafkaError | None:
         """Gives a record to librdkafka as soon as its queue has room.

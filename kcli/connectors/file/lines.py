@@ -17,7 +17,6 @@ import re
 import stat
 import termios
 from collections.abc import Sequence
-from typing import NamedTuple
 
 BUFFER_CHARACTERS = 1024
 """The first size of Java's buffer. It doubles while it has no complete line."""
@@ -25,11 +24,8 @@ READ_BYTES = 65_536
 _END = re.compile("\r\n|\n|\r")
 
 
-class Line(NamedTuple):
-    """A line without its end, and the position after it."""
-
-    text: str
-    position: int
+Line = tuple[str, int]
+"""A line without its end, and the position after it."""
 
 
 class LineReader:
@@ -87,18 +83,31 @@ class LineReader:
 
     def _split(self, lines: list[Line], lines_max: int) -> None:
         """Moves complete lines from the buffer to `lines`."""
+        buffer = self._buffer
+        before = len(lines)
+        if buffer.isascii() and "\r" not in buffer:
+            texts = buffer.split("\n", lines_max)
+            self._buffer = texts.pop()
+            position = self._position
+            lines += [(text, position := position + len(text) + 1) for text in texts]
+            self._position = position
+        else:
+            self._split_any(lines, lines_max)
+        if len(lines) == before and len(buffer) >= self._capacity:
+            self._capacity *= 2
+
+    def _split_any(self, lines: list[Line], lines_max: int) -> None:
+        """Splits at every end of a line that Java knows, and counts characters as Java does."""
         buffer, start = self._buffer, 0
-        wide = not buffer.isascii() and max(buffer) > "\uffff"
         for end in _END.finditer(buffer):
             if end.end() == len(buffer) and end[0] == "\r":
                 break  # a line feed may follow
             text = buffer[start : end.start()]
-            self._position += end.end() - start + (sum(map("\uffff".__lt__, text)) if wide else 0)
-            lines.append(Line(text, self._position))
+            # A character beyond U+FFFF is two characters in Java.
+            self._position += end.end() - start + sum(map("\uffff".__lt__, text))
+            lines.append((text, self._position))
             start = end.end()
             lines_max -= 1
             if not lines_max:
                 break
-        if not start and len(buffer) >= self._capacity:
-            self._capacity *= 2
         self._buffer = buffer[start:]

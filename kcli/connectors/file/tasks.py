@@ -60,7 +60,15 @@ class FileStreamSourceTask(SourceTask):
         has_file = self._filename is not None
         return [
             SourceRecord(
-                partition, {POSITION: position if has_file else None}, topic, text, _STRING, timestamp=now_ms
+                partition,
+                {POSITION: position if has_file else None},
+                topic,
+                text,
+                _STRING,
+                None,
+                None,
+                None,
+                now_ms,
             )
             for text, position in lines
         ]
