@@ -624,7 +624,8 @@ class DistributedHerder:
 
     @property
     def _is_settled(self) -> bool:
-        return self._is_resolved and not self._is_rebalancing and not self._changes.are_pending
+        is_working = self._lock.locked() or self._changes.are_pending
+        return self._is_resolved and not self._is_rebalancing and not is_working
 
     async def ping(self) -> None:
         async def act() -> None:

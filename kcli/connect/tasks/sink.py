@@ -18,6 +18,7 @@ from kcli.connect.tasks.reports import DeadLetters, SinkErrorReporter, reporters
 from kcli.connect.tasks.sink_offsets import SinkOffsets
 from kcli.connect.tasks.spec import TaskSpec
 from kcli.connect.tasks.tolerance import Stopping, Tolerance, is_retriable
+from kcli.connect.tasks.topics import UsedTopics
 from kcli.connectors.interface import Config, ErrantRecordReporter, SinkTask
 from kcli.connectors.interface import Offsets as GivenOffsets
 from kcli.connectors.records import SinkRecord
@@ -87,7 +88,7 @@ class SinkLoop:
         self._next_commit = 0.0
         self._commit_number = 0
         self._commits: deque[_Commit] = deque()
-        self._topics_used: set[str] = set()
+        self._used_topics = UsedTopics(channel)
         self._metrics = TaskMetrics()
         self._read, self._sent = Total(), Total()
         self._completed, self._skipped = Total(), Total()
@@ -194,9 +195,7 @@ class SinkLoop:
         )
 
     def _use_topics(self) -> None:
-        for topic in {partition.topic for partition in self._after_batch} - self._topics_used:
-            self._topics_used.add(topic)
-            self._channel.note("used_topic", {"topic": topic})
+        self._used_topics.add({partition.topic for partition in self._after_batch})
 
     def _put(self) -> None:
         self._metrics.batch_size.add(len(self._batch))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 
 from kcli.connect.tasks.channel import Channel, WorkerError
 from kcli.connect.tasks.reports import TOPIC_EXISTS
@@ -14,25 +15,50 @@ from kcli.model.java_regex import compile_java
 _LOG = logging.getLogger("org.apache.kafka.connect.runtime.AbstractWorkerSourceTask")
 
 
+USE_INTERVAL_S = 1.0
+"""The time after which a topic that is still used is reported again, because a user may have reset the list."""
+
+
+class UsedTopics:
+    """Reports the topics that a task uses (KIP-558)."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._reported: set[str] = set()
+        self._forget_at = 0.0
+
+    def add(self, topics: Iterable[str]) -> None:
+        """Reports topics, each at most once in USE_INTERVAL_S."""
+        now = time.monotonic()
+        if now >= self._forget_at:
+            self._reported.clear()
+            self._forget_at = now + USE_INTERVAL_S
+        for topic in topics:
+            if topic not in self._reported:
+                self._reported.add(topic)
+                self._channel.note("used_topic", {"topic": topic})
+
+
 class TopicCreation:
-    """Creates a topic before its first record is sent, if it does not exist. Reports each topic that is used."""
+    """Creates a topic before its first record is sent, if it does not exist."""
 
     def __init__(self, channel: Channel, groups: Sequence[TopicGroup] | None) -> None:
         self._channel = channel
         self._groups = groups
         self._ready: set[str] = set()
+        self._used = UsedTopics(channel)
         self._patterns = {
             group.name: (list(map(compile_java, group.include)), list(map(compile_java, group.exclude)))
             for group in groups or ()
         }
 
     def ensure(self, topic: str) -> None:
-        """Creates a topic if it does not exist. Raises ConnectException."""
+        """Creates a topic if it does not exist, and reports its use. Raises ConnectException."""
+        self._used.add((topic,))
         if topic in self._ready:
             return
         if self._groups is not None:
             self._ensure(topic, self._groups)
-        self._channel.note("used_topic", {"topic": topic})
         self._ready.add(topic)
 
     def _ensure(self, topic: str, groups: Sequence[TopicGroup]) -> None:

@@ -7,6 +7,7 @@ them are Python's frames, the innermost first as in Java.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 
 from kcli.config.definition import ConfigError
@@ -18,12 +19,21 @@ MESSAGE_CHARACTERS_MAX = 32_768
 """The longest message of one exception in a trace."""
 
 
+_FILE_ERRORS: Mapping[type[BaseException], str] = {
+    FileNotFoundError: "java.nio.file.NoSuchFileException",
+    FileExistsError: "java.nio.file.FileAlreadyExistsException",
+    PermissionError: "java.nio.file.AccessDeniedException",
+}
+
+
 def java_class(error: BaseException) -> str:
     """Returns the name of an exception's Java class, or of its Python class if Java has no such exception."""
     if isinstance(error, ConfigError):
         return "org.apache.kafka.common.config.ConfigException"
     if isinstance(error, KafkaError):
         return error.java_name()
+    if isinstance(error, OSError) and error.filename is not None:
+        return _FILE_ERRORS.get(type(error), "java.nio.file.FileSystemException")
     kind = type(error)
     name = getattr(error, "java_class", None)
     if isinstance(name, str):
@@ -33,8 +43,15 @@ def java_class(error: BaseException) -> str:
 
 def summary(error: BaseException) -> str:
     """Returns an exception as Java's `toString` does: its class, and its message if it has one."""
-    message = str(error)[:MESSAGE_CHARACTERS_MAX]
+    message = _message(error)[:MESSAGE_CHARACTERS_MAX]
     return f"{java_class(error)}: {message}" if message else java_class(error)
+
+
+def _message(error: BaseException) -> str:
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    # Java's exceptions for missing files and for files without permission name only the file.
+    return str(error.filename) if type(error) in _FILE_ERRORS else f"{error.filename}: {error.strerror}"
 
 
 def java_trace(error: BaseException) -> str:
