@@ -63,15 +63,24 @@ _DATES = {
     10: (DATE_SCHEMA, DATE_PATTERN),
 }
 _TOKENS_OF_TIME_AFTER_FIRST = 4
+_FIRST_OF_VALUES = frozenset("+-[{")
 _INTEGER_POWER_MAX = 20
 """A number of more digits is not a long."""
 
 
 def parse_value(text: str) -> SchemaAndValue:
     """The value of a text. Raises ValueError in a few cases in which Java raises an unchecked exception."""
-    if not text:
+    if _is_plain(text):
         return SchemaAndValue(STRING_SCHEMA, text)
     return _Parser(text).value(embedded=False)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text can be nothing but a text, because of its first character."""
+    first = text[:1]
+    if first.isdecimal() or first <= " " or first in _FIRST_OF_VALUES:
+        return not text
+    return trim(text) not in _LITERALS
 
 
 class _Parser:

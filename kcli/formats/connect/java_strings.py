@@ -8,10 +8,9 @@ from uuid import UUID
 
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Float64, FrozenMap, Instant
+from kcli.model.java_dates import SimpleDateFormat
 from kcli.model.java_floats import java_double, java_float
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _HASH_MASK = 0x7FFFFFFF
 
 
@@ -50,9 +49,7 @@ def _buffer(value: memoryview) -> str:
 
 def _date(value: Instant) -> str:
     """`Date.toString`, in the time zone of this process."""
-    local = value.datetime.astimezone()
-    day = f"{_DAYS[local.weekday()]} {_MONTHS[local.month - 1]} {local.day:02d}"
-    return f"{day} {local:%H:%M:%S} {local.tzname()} {local.year:04d}"
+    return SimpleDateFormat("EEE MMM dd HH:mm:ss zzz y", None).format(value)
 
 
 _WRITERS: Mapping[type, Callable[..., str]] = {

@@ -9,9 +9,10 @@ from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance,
 from kcli.formats.connect.converter import CONVERTER_TYPE, NULL, GeneralConverter, SchemaAndValue
 from kcli.formats.connect.errors import DataException, JavaException, SerializationException
 from kcli.formats.connect.json_decoder import JsonDecoder
-from kcli.formats.connect.json_encoder import Encode, JsonEncoder, java_escapes
-from kcli.formats.connect.json_fast import Decode, FastDecoder, Unusual, scan_plain, scan_typed
+from kcli.formats.connect.json_encoder import JsonEncoder, java_escapes
+from kcli.formats.connect.json_fast import FastDecoder, Unusual, scan_plain, scan_typed
 from kcli.formats.connect.json_schema import schema_from_json, schema_to_json
+from kcli.formats.connect.json_structs import Decode, Encode
 from kcli.formats.connect.json_tree import read_tree
 from kcli.formats.connect.schema import Schema
 
@@ -22,6 +23,8 @@ REPLACE_NULL_WITH_DEFAULT = "replace.null.with.default"
 
 _PAYLOAD = b'"payload":'
 _FIELDS = {"schema", "payload"}
+_KNOWN_BYTES_MAX = 16 * 2**20
+"""The memory for schemas that records had, because a producer may send another schema in each record."""
 
 
 class JsonConverter(GeneralConverter):
@@ -93,6 +96,7 @@ class JsonConverter(GeneralConverter):
         self._cache_size = size
         self._writer = lru_cache(size)(self._new_writer)
         self._known: dict[bytes, tuple[Schema | None, Decode | None]] = {}
+        self._known_bytes = 0
 
     # Values to bytes.
 
@@ -172,10 +176,13 @@ class JsonConverter(GeneralConverter):
             return
         if schema is None or not isinstance(before, dict) or [*before] != ["schema", "payload"]:
             return
-        if len(self._known) >= self._cache_size:
+        if self._cache_size <= 0 or end > _KNOWN_BYTES_MAX:
+            return
+        self._known_bytes += end
+        if len(self._known) >= self._cache_size or self._known_bytes > _KNOWN_BYTES_MAX:
             self._known.clear()
-        if self._cache_size > 0:
-            self._known[prefix] = schema, self._fast.decoder(schema)
+            self._known_bytes = end
+        self._known[prefix] = schema, self._fast.decoder(schema)
 
 
 def _plain_form(data: bytes) -> SchemaAndValue:

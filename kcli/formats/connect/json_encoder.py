@@ -12,11 +12,12 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from json.encoder import encode_basestring as quoted
 
 from kcli.formats.connect.errors import DataException, JavaException
 from kcli.formats.connect.java_strings import java_decimal
+from kcli.formats.connect.json_structs import Encode, struct_encoder
 from kcli.formats.connect.logical import date_to_days, decimal_to_bytes, scale_of, time_to_ms
 from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 from kcli.formats.connect.structs import Struct
@@ -43,7 +44,8 @@ from kcli.model.java_text import (
     SHORT_MIN,
 )
 
-Encode = Callable[[object], str]
+_DEFAULTS_MAX = 1000
+"""The most defaults whose text is remembered."""
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _WIDE = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
@@ -67,6 +69,7 @@ class JsonEncoder:
     def __init__(self, *, decimals_as_numbers: bool, replaces_null: bool) -> None:
         self._decimals_as_numbers = decimals_as_numbers
         self._replaces_null = replaces_null
+        self._default_text = lru_cache(_DEFAULTS_MAX)(self._new_default_text)
         self._plain: Mapping[SchemaType, Callable[[Schema], Encode]] = {
             SchemaType.INT8: partial(self._whole, Int8, BYTE_MIN, BYTE_MAX),
             SchemaType.INT16: partial(self._whole, Int16, SHORT_MIN, SHORT_MAX),
@@ -110,12 +113,15 @@ class JsonEncoder:
         make = self._logical.get(schema.name) if schema.name is not None else None
         return (make or self._plain[schema.type])(schema)
 
+    def _new_default_text(self, schema: Schema) -> str:
+        return self.encoder(schema)(schema.default)
+
     def _unusual(self, schema: Schema, value: object) -> str:
         """Writes null. Raises DataException for a value of another class."""
         if value is not None:
             raise DataException(f"Invalid type for {schema.type.name}: class {java_class(value)}")
         if schema.default is not None and self._replaces_null:
-            return self.encoder(schema)(schema.default)
+            return self._default_text(schema)
         if schema.optional:
             return "null"
         raise DataException(
@@ -187,19 +193,7 @@ class JsonEncoder:
 
     def _struct(self, schema: Schema) -> Encode:
         encoders = [self.encoder(field.schema) for field in schema.fields]
-        names = [quoted(field.name).replace("%", "%%") for field in schema.fields]
-        template = f"{{{','.join([f'{name}:%s' for name in names])}}}"
-        unusual = partial(self._unusual, schema)
-
-        def encode(value: object) -> str:
-            if type(value) is not Struct:
-                return unusual(value)
-            if value.schema is not schema and value.schema != schema:
-                return _mismatch(value)
-            texts = [write(item) for write, item in zip(encoders, value.values, strict=True)]
-            return template % tuple(texts)
-
-        return encode
+        return struct_encoder(schema, encoders, unusual=partial(self._unusual, schema), mismatch=_mismatch)
 
     # Encoders of logical types.
 

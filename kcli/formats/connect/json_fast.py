@@ -13,10 +13,10 @@ from math import isinf
 
 from kcli.formats.connect.errors import ConnectException, JavaException
 from kcli.formats.connect.json_decoder import null_value
+from kcli.formats.connect.json_structs import Decode, struct_decoder
 from kcli.formats.connect.json_tree import DIGITS_MAX, scanner
 from kcli.formats.connect.logical import date_from_days, decimal_from_bytes, time_from_ms
 from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
-from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Instant
 from kcli.model.java_floats import nearest_float
 from kcli.model.java_text import (
@@ -29,8 +29,6 @@ from kcli.model.java_text import (
     SHORT_MAX,
     SHORT_MIN,
 )
-
-Decode = Callable[[object], object]
 
 _SAFE_DIGITS = 18
 """Every number with this many digits is a long."""
@@ -126,17 +124,8 @@ class FastDecoder:
         return decode
 
     def _struct(self, schema: Schema) -> Decode:
-        reads = [(field.name, self.decoder(field.schema)) for field in schema.fields]
-        other = partial(self._other, schema)
-        make = Struct.of_checked
-
-        def decode(node: object) -> object:
-            if type(node) is not dict:
-                return other(node)
-            stored = node.get
-            return make(schema, [read(stored(name)) for name, read in reads])
-
-        return decode
+        decoders = [self.decoder(field.schema) for field in schema.fields]
+        return struct_decoder(schema, decoders, other=partial(self._other, schema))
 
     def _instant(self, least: int, most: int, made: Callable[[int], Instant], schema: Schema) -> Decode:
         other = partial(self._other, schema)

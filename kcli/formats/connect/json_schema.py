@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from json.encoder import encode_basestring as quoted
 
 from kcli.formats.connect.errors import DataException, SchemaBuilderException
 from kcli.formats.connect.json_decoder import is_integer
-from kcli.formats.connect.json_encoder import Encode
-from kcli.formats.connect.schema import Field, Schema, SchemaType
+from kcli.formats.connect.json_structs import Encode
+from kcli.formats.connect.schema import Field, Schema, SchemaType, add_position
 from kcli.model.java_numbers import to_int
 
 _NAMES = {kind: kind.value for kind in SchemaType} | {
@@ -121,9 +121,18 @@ def _inside(
             items = source.get("fields")
             if not isinstance(items, list):
                 raise DataException('Struct schema\'s "fields" argument is not an array.')
-            return None, None, tuple(_field(item, decode) for item in items)
+            return None, None, tuple(_fields(items, decode))
         case _:
             return None, None, ()
+
+
+def _fields(items: list[object], decode: Callable[[Schema, object], object]) -> Iterator[Field]:
+    """Reads the fields of a struct. The error of a name comes before the errors of the fields after it."""
+    positions: dict[str, int] = {}
+    for item in items:
+        field = _field(item, decode)
+        add_position(positions, field.name)
+        yield field
 
 
 def _field(node: object, decode: Callable[[Schema, object], object]) -> Field:

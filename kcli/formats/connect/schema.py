@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 from kcli.formats.connect.errors import DataException, SchemaBuilderException
+from kcli.formats.connect.values import Float32, Instant, Int8, Int16, Int32, Int64
+from kcli.model.java_text import (
+    BYTE_MAX,
+    BYTE_MIN,
+    INT_MAX,
+    INT_MIN,
+    LONG_MAX,
+    LONG_MIN,
+    SHORT_MAX,
+    SHORT_MIN,
+)
 
 
 class SchemaType(StrEnum):
@@ -24,6 +37,35 @@ class SchemaType(StrEnum):
     ARRAY = "array"
     MAP = "map"
     STRUCT = "struct"
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DATE = "org.apache.kafka.connect.data.Date"
+TIME = "org.apache.kafka.connect.data.Time"
+TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+LOGICAL_NAMES = frozenset((DECIMAL, DATE, TIME, TIMESTAMP))
+
+
+class Usual(NamedTuple):
+    """The values that fit a type without a closer look: those of a class, and plain integers of a range."""
+
+    kind: type | None = None
+    least: int = 0
+    most: int = -1
+
+
+_USUAL_BY_TYPE: Mapping[SchemaType, Usual] = {
+    SchemaType.INT8: Usual(Int8, BYTE_MIN, BYTE_MAX),
+    SchemaType.INT16: Usual(Int16, SHORT_MIN, SHORT_MAX),
+    SchemaType.INT32: Usual(Int32, INT_MIN, INT_MAX),
+    SchemaType.INT64: Usual(Int64, LONG_MIN, LONG_MAX),
+    SchemaType.FLOAT32: Usual(Float32),
+    SchemaType.FLOAT64: Usual(float),
+    SchemaType.BOOLEAN: Usual(bool),
+    SchemaType.STRING: Usual(str),
+    SchemaType.BYTES: Usual(bytes),
+}
+_USUAL_BY_NAME = {DECIMAL: Usual(Decimal), **dict.fromkeys((DATE, TIME, TIMESTAMP), Usual(Instant))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +96,13 @@ class Schema:
     value_schema: Schema | None = None
     positions: Mapping[str, int] = field(init=False, repr=False)
     """The position of each field in `fields`, by name."""
+    usual: Usual = field(init=False, repr=False)
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "positions", self._checked_positions())
+        usual = _USUAL_BY_NAME.get(self.name or "") or _USUAL_BY_TYPE.get(self.type, Usual())
+        object.__setattr__(self, "usual", usual)
         # Defaults and parameters may be lists and dicts, which have no hash.
         parts = (self.type, self.optional, self.name, self.version, *self.positions)
         object.__setattr__(self, "_hash", hash(parts))
@@ -68,13 +113,8 @@ class Schema:
         if self.fields and self.type is not SchemaType.STRUCT:
             raise SchemaBuilderException(f"Cannot create fields on type {self.type.name}")
         positions: dict[str, int] = {}
-        for position, item in enumerate(self.fields):
-            if not item.name:
-                raise SchemaBuilderException("fieldName cannot be null.")
-            if positions.setdefault(item.name, position) != position:
-                raise SchemaBuilderException(
-                    f"Cannot create field because of field name duplication {item.name}"
-                )
+        for item in self.fields:
+            add_position(positions, item.name)
         return positions
 
     def _checked_default(self) -> object:
@@ -120,10 +160,14 @@ class Schema:
         return self.__reduce__()[1]
 
 
-DECIMAL = "org.apache.kafka.connect.data.Decimal"
-DATE = "org.apache.kafka.connect.data.Date"
-TIME = "org.apache.kafka.connect.data.Time"
-TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+def add_position(positions: dict[str, int], name: str) -> None:
+    """Adds the position of the next field of a struct. Raises SchemaBuilderException for an invalid name."""
+    if not name:
+        raise SchemaBuilderException("fieldName cannot be null.")
+    if name in positions:
+        raise SchemaBuilderException(f"Cannot create field because of field name duplication {name}")
+    positions[name] = len(positions)
+
 
 INT8_SCHEMA = Schema(SchemaType.INT8)
 INT16_SCHEMA = Schema(SchemaType.INT16)

@@ -8,27 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 
 from kcli.formats.connect.errors import DataException
-from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Field, Schema, SchemaType
-from kcli.formats.connect.values import (
-    Float32,
-    Float64,
-    Instant,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    java_class,
-)
-from kcli.model.java_text import (
-    BYTE_MAX,
-    BYTE_MIN,
-    INT_MAX,
-    INT_MIN,
-    LONG_MAX,
-    LONG_MIN,
-    SHORT_MAX,
-    SHORT_MIN,
-)
+from kcli.formats.connect.schema import DECIMAL, LOGICAL_NAMES, Field, Schema, SchemaType
+from kcli.formats.connect.values import Float32, Float64, Instant, java_class
 
 
 class Struct:
@@ -114,14 +95,18 @@ def check_value(schema: Schema, value: object, field_name: str | None = None) ->
 
 
 def _fitting(schema: Schema, value: object, location: str) -> object:
+    kind = type(value)
+    usual = schema.usual
+    if kind is usual.kind or (kind is int and usual.least <= value <= usual.most):  # type: ignore[operator]
+        return value
     if value is None:
         if schema.optional:
             return None
         raise DataException(
             f"Invalid value: null used for required {location}, schema type: {schema.type.name}"
         )
-    logical = _LOGICAL.get(schema.name) if schema.name is not None else None
-    checked = (logical or _PLAIN[schema.type])(value)
+    is_logical = schema.name in LOGICAL_NAMES
+    checked = _fit_logical(schema, value) if is_logical else _fit(schema.type, value)
     if checked is None:
         name = f' "{schema.name}"' if schema.name is not None else ""
         raise DataException(
@@ -129,64 +114,31 @@ def _fitting(schema: Schema, value: object, location: str) -> object:
             f" for {location}"
         )
     inside = _INSIDE.get(schema.type)
-    return checked if inside is None or logical is not None else inside(schema, checked, location)
+    return checked if inside is None or is_logical else inside(schema, checked, location)
 
 
-# Whether the class of a value fits: functions that return the value in the classes of the data model, or None.
-
-Fit = Callable[[object], object | None]
+# Whether a value of another class fits: functions that return the value in the classes of the data model, or None.
 
 
-def _whole(exact: type[int], least: int, most: int) -> Fit:
-    def fit(value: object) -> object | None:
-        kind = type(value)
-        if kind is int:
-            return value if least <= value <= most else None  # type: ignore[operator]
-        return value if kind is exact else None
-
-    return fit
-
-
-def _instance(*kinds: type) -> Fit:
-    return lambda value: value if isinstance(value, kinds) else None
-
-
-def _fit_float32(value: object) -> object | None:
-    kind = type(value)
-    if kind is float:
-        return Float32.of(value)  # type: ignore[arg-type]
-    return value if kind is Float32 else None
-
-
-def _fit_float64(value: object) -> object | None:
-    return value if type(value) in (float, Float64) else None
-
-
-def _fit_instant(value: object) -> object | None:
-    if type(value) is Instant:
-        return value
+def _fit_logical(schema: Schema, value: object) -> object | None:
+    if schema.name == DECIMAL:
+        return value if isinstance(value, Decimal) else None
     return Instant.of(value) if isinstance(value, (dt.date, dt.time)) else None
 
 
-_PLAIN: Mapping[SchemaType, Fit] = {
-    SchemaType.INT8: _whole(Int8, BYTE_MIN, BYTE_MAX),
-    SchemaType.INT16: _whole(Int16, SHORT_MIN, SHORT_MAX),
-    SchemaType.INT32: _whole(Int32, INT_MIN, INT_MAX),
-    SchemaType.INT64: _whole(Int64, LONG_MIN, LONG_MAX),
-    SchemaType.FLOAT32: _fit_float32,
-    SchemaType.FLOAT64: _fit_float64,
-    SchemaType.BOOLEAN: _instance(bool),
-    SchemaType.STRING: _instance(str),
-    SchemaType.BYTES: _instance(bytes, memoryview),
-    SchemaType.ARRAY: _instance(list, tuple),
-    SchemaType.MAP: _instance(dict),
-    SchemaType.STRUCT: _instance(Struct),
-}
-_LOGICAL: Mapping[str, Fit] = {
-    DECIMAL: _instance(Decimal),
-    DATE: _fit_instant,
-    TIME: _fit_instant,
-    TIMESTAMP: _fit_instant,
+def _fit(kind: SchemaType, value: object) -> object | None:
+    if kind is SchemaType.FLOAT32:
+        return Float32.of(value) if type(value) is float else None
+    return value if isinstance(value, _OTHER_CLASSES.get(kind, ())) else None
+
+
+_OTHER_CLASSES: Mapping[SchemaType, type | tuple[type, ...]] = {
+    SchemaType.FLOAT64: Float64,
+    SchemaType.STRING: str,
+    SchemaType.BYTES: memoryview,
+    SchemaType.ARRAY: (list, tuple),
+    SchemaType.MAP: dict,
+    SchemaType.STRUCT: Struct,
 }
 
 

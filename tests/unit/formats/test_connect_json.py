@@ -12,6 +12,7 @@ from decimal import Decimal
 import pytest
 
 from kcli.config.definition import ConfigError
+from kcli.formats.connect import json_converter
 from kcli.formats.connect.converter import NULL, SchemaAndValue
 from kcli.formats.connect.errors import (
     ConnectException,
@@ -45,6 +46,7 @@ from kcli.formats.connect.values import Float32, FrozenMap, Instant, Int32, Int6
 
 BYTES = Schema(SchemaType.BYTES)
 BOOLEAN = Schema(SchemaType.BOOLEAN)
+LONG = "x" * 100
 MAP_OF_BYTES = '{"type":"map","keys":{"type":"string"},"values":{"type":"int8"}}'
 PERSON = struct_schema({"id": INT32_SCHEMA, "name": OPTIONAL_STRING_SCHEMA}, name="x.Person", version=1)
 
@@ -400,6 +402,14 @@ def test_the_cache_has_a_limit() -> None:
     made = converter(schemas_cache_size="2")
     for number in range(5):
         assert payload(f'{{"type":"int8","version":{number}}}', f"{number}", made) == number
+
+
+def test_large_schemas_are_not_remembered_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_converter, "_KNOWN_BYTES_MAX", 100)
+    made = converter()
+    for number in range(5):
+        assert payload(f'{{"type":"int8","version":{number}}}', "1", made) == 1
+        assert payload(f'{{"type":"int8","doc":"{LONG}"}}', f"{number}", made) == number
 
 
 def test_a_value_that_is_nested_too_deeply_is_refused() -> None:
