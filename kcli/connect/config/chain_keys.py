@@ -17,7 +17,7 @@ from kcli.config.definition import (
 )
 from kcli.config.validation import embedded
 from kcli.connect.config.connector_keys import PREDICATES, TRANSFORMS
-from kcli.connect.config.key_checks import SIMPLE_NAMES, Choices, ClassOf, VersionSpec
+from kcli.connect.config.key_checks import NAMES_MAX, SIMPLE_NAMES, Choices, ClassOf, VersionSpec
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType, VersionNotFound
 from kcli.connect.config.versions import InvalidVersion
 from kcli.formats.connect.errors import ConnectException
@@ -52,8 +52,9 @@ class Chain:
     own_keys: tuple[ConfigKey, ...] = ()
 
     def names(self, texts: Mapping[str, str | None]) -> list[str]:
-        """The names in the list, each of them once."""
-        return list(dict.fromkeys(split_list(trim(texts.get(self.key) or ""))))
+        """The names in the list, each of them once, up to NAMES_MAX. The validator of the list refuses more names."""
+        names = split_list(trim(texts.get(self.key) or ""))
+        return list(dict.fromkeys(names[:NAMES_MAX]))
 
     def prefix(self, name: str) -> str:
         return f"{self.key}.{name}."

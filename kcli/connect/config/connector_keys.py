@@ -14,10 +14,10 @@ from kcli.config.definition import (
     ConfigKey,
     ConfigType,
     Importance,
-    JavaPattern,
     NonEmpty,
     OneOf,
     Range,
+    TopicPattern,
     Width,
 )
 from kcli.connect.config.key_checks import (
@@ -210,7 +210,7 @@ _SINK = (
         group=COMMON, order=4, width=Width.LONG, display_name="Topics",
     ),
     ConfigKey(
-        TOPICS_REGEX, STRING, "", JavaPattern(), HIGH, "Regular expression of the topics that the connector reads.",
+        TOPICS_REGEX, STRING, "", TopicPattern(), HIGH, "Regular expression of the topics that the connector reads.",
         group=COMMON, order=4, width=Width.LONG, display_name="Topics regex",
     ),
     ConfigKey(

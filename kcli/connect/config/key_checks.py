@@ -20,6 +20,9 @@ SIMPLE_NAMES = {
 }
 """The simple names of Java's interfaces."""
 
+NAMES_MAX = 1000
+"""The most transformations, predicates or groups of topics. Each transformation has about ten rows in an answer."""
+
 
 class Name:
     """The name of a connector: a text that is not empty and has no control characters."""
@@ -53,6 +56,8 @@ class UniqueNames:
         if value is None:
             raise invalid_value(key, value, "entry must be non null")
         assert isinstance(value, tuple)
+        if len(value) > NAMES_MAX:
+            raise ConfigError(f"Invalid value for configuration {key}: more than {NAMES_MAX} names", key=key)
         if len(set(value)) < len(value):
             raise invalid_value(key, value, "Duplicate alias provided.")
 

@@ -34,8 +34,6 @@ def check_sink(config: Config, results: Results) -> None:
 
 
 def _check_dead_letters(dlq: str, topics: str, regex: str, results: Results) -> None:
-    from kcli.model.java_regex import JavaRegexError, compile_java
-
     names = split_list(topics)
     if dlq in names:
         listed = ", ".join(names)
@@ -43,17 +41,24 @@ def _check_dead_letters(dlq: str, topics: str, regex: str, results: Results) -> 
             f"The DLQ topic '{dlq}' may not be included in the list of topics ('topics=[{listed}]') consumed by the "
             "connector"
         )
-    if not regex:
-        return
-    try:
-        matches = compile_java(regex, ascii_only=True).fullmatch(dlq) is not None
-    except JavaRegexError:
-        return
-    if matches:
+    if regex and not results[TOPICS_REGEX].errors and _matches(regex, dlq):
         results[TOPICS_REGEX].errors.append(
             f"The DLQ topic '{dlq}' may not be matched by the regex for the topics ('topics.regex={regex}') consumed "
             "by the connector"
         )
+
+
+def _matches(regex: str, topic: str) -> bool:
+    """Whether a valid pattern matches a topic. A pattern that may take exponential time is not tried, because it would
+    hold the worker."""
+    from kcli.model.java_regex import JavaRegexError
+    from kcli.security.java_patterns import compile_java
+
+    try:
+        pattern = compile_java(regex)
+    except JavaRegexError:
+        return False
+    return not pattern.backtracks and pattern.matches(topic)
 
 
 def check_sink_group(config: Config, results: dict[str, KeyResult], worker_group: str) -> None:

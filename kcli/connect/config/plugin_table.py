@@ -27,6 +27,8 @@ _PRUNED = {
 """The end of a simple class name that an alias leaves out."""
 
 _KINDS = list(PluginType)
+NAME_MAX = 300
+"""The characters of an unknown name that are compared with other names, because the comparison takes long."""
 _NEAR = 0.75
 """The similarity of names from which a name is probably a mistyped one."""
 
@@ -80,7 +82,7 @@ class PluginTable:
             return advice
         base = "Connector" if not kinds or set(kinds) <= set(CONNECTORS) else _PRUNED[kinds[0]]
         plugins = self.all(*kinds)
-        simple = _simple(name).lower()
+        simple = _simple(name[-NAME_MAX:]).lower()
         names = {alias.lower(): plugin for plugin in plugins for alias in own_names(plugin)}
         near = [names[alias] for alias in difflib.get_close_matches(simple, names, n=3, cutoff=_NEAR)]
         listed = ", ".join(map(str, dict.fromkeys([*near, *plugins])))

@@ -7,6 +7,7 @@ The overrides of client keys and the keys of converters come last. Every error o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from kcli.config.definition import ConfigDef, ConfigError, ConfigKey
@@ -83,7 +84,7 @@ class ConfigValidator:
     async def validate(self, config: Config) -> ConfigInfos:
         """Raises BadRequest if the class of the connector is missing or unknown, and InvalidVariable."""
         try:
-            config = self._resolve(config)
+            config = await asyncio.to_thread(self._resolve, config)
         except ConfigError as error:
             raise InvalidVariable(error.message) from error
         name = config.get(CONNECTOR_CLASS)
@@ -95,12 +96,29 @@ class ConfigValidator:
             return self._version_error(name, config, error)
         except (ConnectException, InvalidVersion) as error:
             raise BadRequest(str(error)) from error
-        definition = self._definition(plugin, config)
-        results = validate(definition, config)
-        own = definition_of(plugin)
+        # A client chooses the size of a configuration, so a thread does the long parts.
+        definition, results = await asyncio.to_thread(self._common, plugin, config)
         report = await self._report(plugin, config, results)
+        return await asyncio.to_thread(self._infos, name, plugin, config, definition, results, report)
+
+    def _common(self, plugin: Plugin, config: Config) -> tuple[ConfigDef, dict[str, KeyResult]]:
+        """The keys that every connector has, and those of transformations and predicates."""
+        definition = self._definition(plugin, config)
+        return definition, validate(definition, config)
+
+    def _infos(
+        self,
+        name: str,
+        plugin: Plugin,
+        config: Config,
+        definition: ConfigDef,
+        results: dict[str, KeyResult],
+        report: CheckReport,
+    ) -> ConfigInfos:
+        """The answer, with the keys of the connector itself and of the parts of its configuration."""
         self._check_kind(plugin.kind, config, results, report)
         _add_null_errors(config, results)
+        own = definition_of(plugin)
         results |= validate(own, config)
         for key, errors in report.errors.items():
             results.setdefault(key, KeyResult(key, config.get(key))).errors.extend(errors)
@@ -108,10 +126,9 @@ class ConfigValidator:
             *override_rows(config, plugin.kind, self._worker),
             *converter_rows(config, results, self._plugins),
         ]
-        keys = {**definition, **own}
         return infos_of(
             name,
-            [*_rows(keys, results), *(info for _, info in parts)],
+            [*_rows({**definition, **own}, results), *(info for _, info in parts)],
             [*groups(definition), *groups(own), *(key.group for key, _ in parts if key and key.group)],
         )
 

@@ -12,8 +12,8 @@ from kcli.config.definition import (
     ConfigType,
     ConfigValue,
     Importance,
-    JavaPattern,
     NonEmpty,
+    TopicPattern,
 )
 from kcli.connectors.records import R
 from kcli.connectors.transformation import Predicate
@@ -31,10 +31,10 @@ class _NonEmptyRegex:
 
     def check(self, key: str, value: ConfigValue) -> None:
         NonEmpty().check(key, value)
-        JavaPattern().check(key, value)
+        TopicPattern().check(key, value)
 
     def __str__(self) -> str:
-        return f"{NonEmpty()},{JavaPattern()}"
+        return f"{NonEmpty()},{TopicPattern()}"
 
 
 class HasHeaderKey(Predicate[R]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, JavaPattern
+from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, TopicPattern
 from kcli.connectors.records import R
 from kcli.connectors.transforms.shared import PACKAGE, KafkaTransformation, with_topic
 from kcli.formats.connect.errors import DataException, JavaException
@@ -26,7 +26,7 @@ class RegexRouter(KafkaTransformation[R]):
                 _REGEX,
                 ConfigType.STRING,
                 None,
-                JavaPattern(),
+                TopicPattern(),
                 Importance.HIGH,
                 "A Java regular expression for the whole name of a topic.",
                 required=True,

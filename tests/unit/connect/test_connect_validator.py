@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, NonEmpty
+from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, NonEmpty, TopicPattern
 from kcli.connect.config.checks import CheckReport, CheckRequest, needs_check
 from kcli.connect.config.infos import ConfigInfo, ConfigInfos
+from kcli.connect.config.key_checks import NAMES_MAX
 from kcli.connect.config.plugin import UNDEFINED_VERSION, Plugin, PluginType
 from kcli.connect.config.plugin_scan import Scan
 from kcli.connect.config.plugin_table import PluginTable
@@ -402,6 +403,38 @@ def test_a_variable_without_a_value_is_an_error_of_the_request() -> None:
     with pytest.raises(InvalidVariable) as refused:
         asyncio.run(validator.validate({"name": "c", "connector.class": "Source"}))
     assert (str(refused.value), refused.value.status) == ("Could not read properties from file /nope", 500)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "errors_of_key"),
+    [
+        (
+            {"transforms": ",".join(map(str, range(NAMES_MAX + 1)))},
+            "transforms",
+            [f"Invalid value for configuration transforms: more than {NAMES_MAX} names"],
+        ),
+        (
+            {"topics": "", "topics.regex": "a" * (TopicPattern.LENGTH_MAX + 1)},
+            "topics.regex",
+            ["Invalid value for configuration topics.regex: a pattern may have up to 32768 characters"],
+        ),
+        # The pattern takes exponential time, so it is not tried. With RE2, no pattern does.
+        (
+            {"topics": "", "topics.regex": "(?=a)(a+)+b", "errors.deadletterqueue.topic.name": "a" * 200},
+            "topics.regex",
+            [],
+        ),
+        (
+            {"topics": "", "topics.regex": "(a+)+b", "errors.deadletterqueue.topic.name": "a" * 200},
+            "topics.regex",
+            [],
+        ),
+    ],
+)
+def test_configurations_that_would_hold_the_worker(keys: Config, key: str, errors_of_key: list[str]) -> None:
+    infos = validated({"connector.class": "Sink", "topics": "t", **keys})
+    assert errors(infos).get(key, []) == errors_of_key
+    assert len(infos.configs) < 10 * NAMES_MAX
 
 
 def test_answers_about_plugins() -> None:
