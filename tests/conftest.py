@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
     from rigs.certificates import Certificates
+    from rigs.databases import Server
 
 # Helpers assert too, and their failures show values like those of tests.
 pytest.register_assert_rewrite("rigs")
@@ -146,6 +147,35 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     }
     with BrokerProcess(tmp_path_factory.mktemp("broker"), overrides=overrides) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def postgresql(shared_directory: Path) -> Iterator[Server]:
+    """A PostgreSQL server for the whole test run."""
+    from rigs.databases import postgresql_program, shared_postgresql
+
+    if postgresql_program("initdb") is None:
+        pytest.skip("PostgreSQL's server is missing (Debian: postgresql)")
+    with shared_postgresql(shared_directory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb(shared_directory: Path) -> Iterator[Server]:
+    """A MariaDB server for the whole test run."""
+    from rigs.databases import mariadb_program, shared_mariadb
+
+    if mariadb_program("mariadbd") is None:
+        pytest.skip("MariaDB's server is missing (Debian: mariadb-server)")
+    with shared_mariadb(shared_directory) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all processes of the test run have."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture(scope="session")

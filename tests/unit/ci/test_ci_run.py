@@ -48,8 +48,9 @@ INSTALLED = {
     "krb5-config": "libkrb5-dev",
     "chromium": "chromium",
     "promtool": "prometheus",
+    "pg_ctlcluster": "postgresql",
 }
-SYSTEM = ("krb5kdc", "kadmin.local")
+SYSTEM = ("krb5kdc", "kadmin.local", "mariadbd")
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
 
