@@ -29,7 +29,10 @@ _CONVERTERS = (
 """Converters that convert keys, values and headers."""
 
 BUILT_IN: Mapping[str, Sequence[str]] = {
-    SOURCE: ("kcli.connectors.file.connectors:FileStreamSourceConnector",),
+    SOURCE: (
+        "kcli.connectors.file.connectors:FileStreamSourceConnector",
+        "kcli.connectors.jdbc.source:JdbcSourceConnector",
+    ),
     SINK: ("kcli.connectors.file.connectors:FileStreamSinkConnector",),
     CONVERTER: _CONVERTERS,
     HEADER_CONVERTER: (*_CONVERTERS, "kcli.formats.connect.simple_header:SimpleHeaderConverter"),

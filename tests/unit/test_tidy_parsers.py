@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NUMPY = "elements of arrays"
 MEASURED = "numbers that a node or a tool has measured"
 ENUMS = "members of enums, which are encoded as numbers"
+DRIVER = "values of a driver, which has parsed them"
 JSON = "numbers of JSON, which have been parsed"
 SYSTEM = "text of the operating system"
 CONNECT = "numbers of Connect's data model, and digits that a scanner has checked"
@@ -48,6 +49,7 @@ PLACES = {
     "kcli/spark/jobs/profile/figures.py": MEASURED,
     "kcli/spark/jobs/shared/running.py": MEASURED,
     "kcli/spark/jobs/export/table_commits.py": MEASURED,
+    "kcli/connectors/jdbc/field_types.py": DRIVER,
     "kcli/console/pages/quotas.py": JSON,
     "kcli/formats/connect/": CONNECT,
     "kcli/formats/protobuf.py": JSON,
