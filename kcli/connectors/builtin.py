@@ -33,7 +33,10 @@ BUILT_IN: Mapping[str, Sequence[str]] = {
         "kcli.connectors.file.connectors:FileStreamSourceConnector",
         "kcli.connectors.jdbc.source:JdbcSourceConnector",
     ),
-    SINK: ("kcli.connectors.file.connectors:FileStreamSinkConnector",),
+    SINK: (
+        "kcli.connectors.file.connectors:FileStreamSinkConnector",
+        "kcli.connectors.jdbc.sink:JdbcSinkConnector",
+    ),
     CONVERTER: _CONVERTERS,
     HEADER_CONVERTER: (*_CONVERTERS, "kcli.formats.connect.simple_header:SimpleHeaderConverter"),
     TRANSFORM: (
