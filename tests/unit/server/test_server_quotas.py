@@ -11,9 +11,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from kcli.errors import ThrottlingQuotaExceededException
+from kcli.errors import ErrorCode, ThrottlingQuotaExceededException
 from kcli.metadata.delta import MetadataDelta
 from kcli.metadata.image import MetadataImage
+from kcli.protocol.messages.alter_partition import AlterPartitionRequest
 from kcli.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -292,6 +293,29 @@ def test_a_client_without_the_rights_of_a_broker_pays(rig: Rig) -> None:
         throttle.refuse()
         rig.clock.now += 1
         assert throttle.charge(APIS[key], MetadataResponse()).throttle_time_ms > 0
+
+
+def test_a_refused_request_of_brokers_is_charged_by_the_dispatch(rig: Rig) -> None:
+    rig.set(entity(client="c"), request_percentage=1)
+
+    def deny(*_: object, **__: object) -> bool:
+        rig.clock.now += 1
+        return False
+
+    authorizer: Any = Mock(is_open=False, authorize=deny)
+    dispatch = Dispatch(
+        defaultdict(Mock),
+        served_on_controller(),
+        quotas=rig.quotas,
+        metrics=Metrics(rig.clock),
+        authorizer=authorizer,
+    )
+    key = ApiKey.ALTER_PARTITION
+    frame = codec.encode_request(AlterPartitionRequest(), key, 3, 7, "c")[4:]
+    answer: Any = dispatch(ForwardedCaller("CONTROLLER", "127.0.0.1", ANONYMOUS_SESSION), memoryview(frame))
+    response = codec.decode_response(key, 3, bytes(answer)[4:])[1]
+    assert response.error_code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert response.throttle_time_ms > 0
 
 
 def test_a_produce_without_an_answer_pays_for_its_bytes_alone(rig: Rig) -> None:
