@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from itertools import chain
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from kcli.errors import ErrorCode
 from kcli.http import client
 from kcli.model.addresses import Address
 from kcli.server.beans.broker_beans import broker_beans
+from kcli.server.beans.exposition.own_names import OWN_ATTRIBUTES
 from kcli.server.beans.own_beans import own_beans
 from rigs.certificates import Certificates
 from rigs.data_path import batch
@@ -24,6 +26,29 @@ async def scraped(node: RunningNode) -> dict[str, float]:
     text = (await client.get(address, "/metrics", body_max_bytes=10_000_000)).body.decode()
     lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in lines}
+
+
+def described_names() -> set[str]:
+    """The names of kcli's own metrics in docs/monitoring.md."""
+    page = (Path(__file__).parents[2] / "docs" / "monitoring.md").read_text(encoding="utf-8")
+    return set(re.findall(r"`(kcli_\w+)`", page))
+
+
+def test_each_own_metric_of_a_node_is_described(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with running(tmp_path, kcli_metrics_listener="127.0.0.1:0") as node:
+            await create(await connect(node), "orders")
+            names = {line.partition("{")[0] for line in await scraped(node) if line.startswith("kcli_")}
+            own = {re.sub("_(bucket|count|sum)$", "", name) for name in names}
+            assert len(own) > 10
+            assert own - described_names() == set()
+
+    asyncio.run(story())
+
+
+def test_each_own_name_of_a_lag_is_described() -> None:
+    own = {sensor.name for sensors in OWN_ATTRIBUTES.values() for sensor in sensors}
+    assert {name for name in own if name.startswith("kcli_")} - described_names() == set()
 
 
 def test_the_gauges_of_kafka_exporter_and_kminion(tmp_path: Path) -> None:

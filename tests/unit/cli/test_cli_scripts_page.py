@@ -9,7 +9,8 @@ from kcli.cli.shims import RUN_CLASS
 from kcli.cli.syntax.options import options_of
 from kcli.cli.syntax.registry import TOOLS
 
-PAGE = Path(__file__).parents[3] / "docs" / "scripts.md"
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "scripts.md"
 # The bin/ of Apache Kafka 4.1, without `.sh`.
 SCRIPTS = """
     connect-distributed connect-mirror-maker connect-plugin-path connect-standalone kafka-acls
@@ -60,3 +61,9 @@ def test_options_that_are_named_are_there() -> None:
 def test_commands_of_our_own_are_named_too() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert all(f"`kcli {tool.name}`" in text for tool in TOOLS.values() if not tool.script)
+
+
+def test_the_readme_lists_each_command_with_its_script() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `kcli ([\w-]+)` \| ([\w-]+\.sh|–) \|", text, re.M)
+    assert sorted(listed) == sorted((tool.name, tool.script or "–") for tool in TOOLS.values())

@@ -23,6 +23,7 @@ TABLES = {
     "consumer",
     "admin",
 }
+OWN = "kcli."
 SECURITY = ("ssl.", "sasl.", "principal.builder.")
 
 
@@ -42,7 +43,7 @@ def test_every_key_is_read_or_answered(source: str) -> None:
     silent = [
         name
         for name, key in BROKER.items()
-        if not key.internal and f'"{name}"' not in source and not answered(name)
+        if (not key.internal or name.startswith(OWN)) and f'"{name}"' not in source and not answered(name)
     ]
     assert silent == []
 

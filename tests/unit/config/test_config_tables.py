@@ -48,6 +48,12 @@ def test_every_documented_broker_key_exists() -> None:
     assert set(broker_docs.BROKER_DOCS) <= known
 
 
+def test_every_key_that_kafka_lacks_has_a_text() -> None:
+    own = [key for key in broker_keys.BROKER.values() if key.name.startswith("kcli.")]
+    assert own
+    assert [key.name for key in own if not key.documentation] == []
+
+
 def test_every_topic_synonym_is_a_broker_key() -> None:
     for synonyms in topic.SERVER_SYNONYMS.values():
         assert {synonym.name for synonym in synonyms} <= set(broker_keys.BROKER)
