@@ -89,7 +89,9 @@ class SourceConnector(Connector):
         """Whether its tasks can end transactions themselves (transaction.boundary=connector)."""
         return False
 
-    def alter_offsets(self, config: Config, offsets: Sequence[tuple[Partition | None, Offset | None]]) -> bool:
+    def alter_offsets(
+        self, config: Config, offsets: Sequence[tuple[Partition | None, Offset | None]]
+    ) -> bool:
         """Checks offsets that a user wants to set. None as an offset resets the partition. A user may also send None as
         a partition.
 

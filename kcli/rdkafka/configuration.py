@@ -21,8 +21,8 @@ consumers could not read larger batches. This limit is below the number that the
 HTTP make, so `log` still recognizes a port of another protocol."""
 
 PROPAGATION_MS_MAX = (2**31 - 1) // 1000
-"""The largest topic.metadata.propagation.max.ms. librdkafka permits more, but its number of microseconds then overflows,
-and records for a new topic fail at once."""
+"""The largest topic.metadata.propagation.max.ms. librdkafka permits more, but its number of microseconds then
+overflows, and records for a new topic fail at once."""
 
 _RECEIVE_BYTES_MAX = 2**31 - 1
 """The maximum of receive.message.max.bytes."""

@@ -59,7 +59,9 @@ class FileStreamSourceConnector(SourceConnector):
         """The standard input cannot be read again, so only a file supports it."""
         return bool(self.config_def.parse(config)[FILE])
 
-    def alter_offsets(self, config: Config, offsets: Sequence[tuple[Partition | None, Offset | None]]) -> bool:
+    def alter_offsets(
+        self, config: Config, offsets: Sequence[tuple[Partition | None, Offset | None]]
+    ) -> bool:
         if not self.config_def.parse(config)[FILE]:
             raise ConnectException(
                 f"Offsets cannot be modified if the '{FILE}' configuration is unspecified. This is because stdin is "

@@ -222,9 +222,13 @@ class JdbcSourceConnector(SourceConnector):
         """The rows of timestamp mode are repeated after a restart, and a bulk read begins again."""
         return config.get("mode") in ("incrementing", "timestamp+incrementing")
 
-    def alter_offsets(self, config: Config, offsets: Sequence[tuple[Partition, Offset | None]]) -> bool:
+    def alter_offsets(
+        self, config: Config, offsets: Sequence[tuple[Partition | None, Offset | None]]
+    ) -> bool:
         for partition, offset in offsets:
             if offset is not None:
+                if partition is None:
+                    raise ConnectException("Partition objects cannot be null")
                 _check_offset(partition, offset)
         return True
 
