@@ -10,7 +10,7 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
-ERAS = (("BC", "Before Christ"), ("AD", "Anno Domini"))
+ERAS = ("BC", "AD")
 HALF_DAYS = ("AM", "PM")
 # A pattern such as yyyyMMdd has fields without a separator. The number of letters is then the number of digits.
 _COUNTED = frozenset("ydkHmsSDFwWhKYu")

@@ -239,7 +239,7 @@ def _both_lengths(names: tuple[str, ...], first: int) -> dict[str, int]:
 
 
 _NAMES: dict[str, dict[str, int]] = {
-    "G": {name.lower(): era for era, names in enumerate(ERAS) for name in names},
+    "G": {name.lower(): era for era, name in enumerate(ERAS)},
     "M": _both_lengths(MONTHS, 0),
     "E": _both_lengths(DAYS, 1),
     "a": {name.lower(): half for half, name in enumerate(HALF_DAYS)},

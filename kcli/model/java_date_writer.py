@@ -56,10 +56,14 @@ _NUMBERS: dict[str, Callable[[Moment], int]] = {
 def _year_writer(year: Callable[[Moment], int]) -> Callable[[int], Writer]:
     def writer(count: int) -> Writer:
         if count == 2:
-            return lambda written: f"{abs(year(written.moment)) % 100:02d}"
+            return lambda written: _last_digits(year(written.moment))
         return lambda written: _padded(year(written.moment), count)
 
     return writer
+
+
+def _last_digits(year: int) -> str:
+    return f"{'-' if year < 0 else ''}{abs(year) % 100:02d}"
 
 
 def _padded(number: int, count: int) -> str:
@@ -95,7 +99,7 @@ def _iso_offset_writer(count: int) -> Writer:
 
 
 _TEXTS: dict[str, Callable[[int], Writer]] = {
-    "G": lambda count: lambda written: ERAS[written.moment.era][count > 3],
+    "G": lambda _: lambda written: ERAS[written.moment.era],
     "y": _year_writer(lambda moment: moment.year_of_era),
     "Y": _year_writer(lambda moment: moment.week_year),
     "M": _month_writer,

@@ -29,6 +29,10 @@ _SIMPLE = {"t": 9, "n": 10, "f": 12, "r": 13, "a": 7, "e": 27}
 _OPEN = re.compile(
     r"\(\?(?:(?P<kind><?[=!]|[:>])|<(?P<name>[A-Za-z][A-Za-z0-9]*)>|(?P<flags>[a-zA-Z-]*)(?P<end>[:)]))"
 )
+_UNFINISHED_NAME = re.compile(r"<([A-Za-z][A-Za-z0-9]*)?")
+_FLAGS = re.compile(r"[idmsuxU-]*")
+_UNCLOSED_COUNT = re.compile(r"[0-9]++(?:,[0-9]*+)?(?!\})")
+_NUMBERED_ESCAPES = {"x": "hexadecimal", "u": "Unicode", "0": "octal"}
 _QUANTIFIER = re.compile(r"(?:[?*+]|\{[0-9]{1,9}(?:,[0-9]{0,9})?\})[?+]?")
 _PROPERTY = re.compile(r"[pP](?:\{([^}]*)\}|(.))", re.DOTALL)
 _HEXADECIMAL = re.compile(r"x\{([0-9a-fA-F]+)\}|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})")
@@ -92,6 +96,7 @@ class _Translator:
         self._at = 0
         self._depth = 0
         self._groups = 0
+        self._names: set[str] = set()
 
     def translated(self) -> str:
         text = self._alternatives(_Flags())
@@ -99,14 +104,14 @@ class _Translator:
             raise self._error("Unmatched closing ')'", back=1)
         return text
 
-    def _error(self, reason: str, *, back: int = 0) -> JavaRegexError:
+    def _error(self, reason: str, *, back: int = 0, java_reason: str | None = None) -> JavaRegexError:
         """An error at the current index. Java reports an index that is sometimes `back` characters before it."""
         index = self._at - back
         place = f" near index {index}" if index >= 0 else ""
         pointer = f"\n{' ' * index}^" if 0 <= index < len(self._pattern) else ""
         return JavaRegexError(
             f"{reason} near index {self._at} of the regular expression {self._pattern}",
-            f"{reason}{place}\n{self._pattern}{pointer}",
+            f"{java_reason or reason}{place}\n{self._pattern}{pointer}",
         )
 
     # Reading.
@@ -117,7 +122,7 @@ class _Translator:
     def _take(self) -> str:
         char = self._peek()
         if not char:
-            raise self._error("Unescaped trailing backslash")
+            raise self._error("Unexpected internal error")
         self._at += 1
         return char
 
@@ -181,11 +186,14 @@ class _Translator:
         match = self._matches(_OPEN)
         if match is None:
             if self._takes("(?"):
-                raise self._error("Unknown inline modifier or group")
+                raise self._unknown_group()
             self._at += 1
             self._groups += 1
             return self._closed("(", flags), flags
         if match["name"]:
+            if match["name"] in self._names:
+                raise self._error(f"Named capturing group <{match['name']}> is already defined", back=1)
+            self._names.add(match["name"])
             self._groups += 1
             return self._closed(f"(?P<{match['name']}>", flags), flags
         if match["kind"]:
@@ -194,6 +202,15 @@ class _Translator:
         if match["end"] == ")":
             return "", inside
         return self._closed("(?:", inside), flags
+
+    def _unknown_group(self) -> JavaRegexError:
+        """The error of a group, after its opening `(?`."""
+        if (match := self._matches(_UNFINISHED_NAME)) is None:
+            self._matches(_FLAGS)
+            return self._error("Unknown inline modifier")
+        if match[1]:
+            return self._error("named capturing group is missing trailing '>'")
+        return self._error("capturing group name does not start with a Latin letter")
 
     def _closed(self, opening: str, flags: _Flags) -> str:
         text = opening + self._alternatives(flags)
@@ -213,7 +230,12 @@ class _Translator:
                 case "d":
                     flags = replace(flags, unix_lines=value)
                 case _:
-                    raise self._error(f"The flag (?{letter}) is not supported")
+                    # The index of the letter, which is before the end of the flags.
+                    back = len(letters) + 1 - letters.index(letter)
+                    java_reason = None if letter in "mxuU" else "Unknown inline modifier"
+                    raise self._error(
+                        f"The flag (?{letter}) is not supported", back=back, java_reason=java_reason
+                    )
         return flags
 
     # Atoms.
@@ -237,9 +259,14 @@ class _Translator:
                 self._at -= 1
                 raise self._error(f"Dangling meta character '{char}'")
             case "{":
-                raise self._error("Illegal repetition", back=2)
+                raise self._repetition_error()
             case _:
                 return self._literal(ord(char), flags)
+
+    def _repetition_error(self) -> JavaRegexError:
+        """The error of a `{` that begins no count."""
+        unclosed = self._matches(_UNCLOSED_COUNT)
+        return self._error("Illegal repetition" if unclosed is None else "Unclosed counted closure")
 
     def _escape(self, flags: _Flags) -> str:
         """Translates an escape outside of classes, after its backslash."""
@@ -250,6 +277,8 @@ class _Translator:
         if self._takes("R"):
             return f"(?:\\r\\n|{LINE_END.written()})"
         if match := self._matches(_NAMED_REFERENCE):
+            if match[1] not in self._names:
+                raise self._error(f"named capturing group <{match[1]}> does not exist", back=1)
             return self._reference(f"(?P={match[1]})", flags)
         if char and char in "123456789":
             return self._numbered(flags)
@@ -290,7 +319,10 @@ class _Translator:
         name = match[1] if match[1] is not None else match[2]
         points = class_named(name, ascii_only=self._ascii_only)
         if points is None:
-            raise self._error(f"The property {{{name}}} is unknown or not supported")
+            java_reason = f"Unknown character property name {{{name}}}"
+            raise self._error(
+                f"The property {{{name}}} is unknown or not supported", back=1, java_reason=java_reason
+            )
         if flags.ignores_case:
             points = with_both_cases(points)
         return points.negated() if match[0][0] == "P" else points
@@ -309,7 +341,12 @@ class _Translator:
         if char == "c":
             return ord(self._take()) ^ 64
         if char.isascii() and char.isalnum():
-            raise self._error(f"Illegal or unsupported escape sequence \\{char}")
+            if char in _NUMBERED_ESCAPES:
+                raise self._error(f"Illegal {_NUMBERED_ESCAPES[char]} escape sequence")
+            java_reason = "Illegal/unsupported escape sequence"
+            raise self._error(
+                f"Illegal or unsupported escape sequence \\{char}", back=1, java_reason=java_reason
+            )
         return ord(char)
 
     # Classes.
@@ -373,5 +410,5 @@ class _Translator:
         self._at += 1
         high = self._escaped_character() if self._takes("\\") else ord(self._take())
         if high < low:
-            raise self._error("Illegal character range")
+            raise self._error("Illegal character range", back=1)
         return CodePoints.of((low, high))

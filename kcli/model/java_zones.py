@@ -10,14 +10,21 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kcli.model.java_zone_names import ZONE_NAMES
+
 Zone = tzinfo | None
 
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = _EPOCH.replace(tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# The first and the last moment whose local time is a datetime in every zone.
-_FIRST_MS = (datetime(1, 1, 3) - _EPOCH) // _MILLISECOND
+_FIRST_RULE_MS = (datetime(1900, 1, 1) - _EPOCH) // _MILLISECOND
+_WINTERS_MS = (
+    (datetime(2001, 1, 1) - _EPOCH) // _MILLISECOND,
+    (datetime(2001, 7, 1) - _EPOCH) // _MILLISECOND,
+)
+# The last moment whose local time is a datetime in every zone.
 _LAST_MS = (datetime(9999, 12, 29) - _EPOCH) // _MILLISECOND
+_CYCLE_MS = 146_097 * 86_400_000
 
 
 class Named(NamedTuple):
@@ -27,68 +34,14 @@ class Named(NamedTuple):
     minutes: int
 
 
-# The abbreviation, the long name, the offset in minutes, and the id. If several zones have an abbreviation, the
-# zone that Java lists first has it here.
-_NAMES = (
-    ("UTC", "Coordinated Universal Time", 0, "Etc/UTC"),
-    ("PST", "Pacific Standard Time", -480, "America/Los_Angeles"),
-    ("PDT", "Pacific Daylight Time", -420, "America/Los_Angeles"),
-    ("MST", "Mountain Standard Time", -420, "America/Denver"),
-    ("MDT", "Mountain Daylight Time", -360, "America/Denver"),
-    ("CST", "Central Standard Time", -360, "America/Chicago"),
-    ("CDT", "Central Daylight Time", -300, "America/Chicago"),
-    ("EST", "Eastern Standard Time", -300, "America/New_York"),
-    ("EDT", "Eastern Daylight Time", -240, "America/New_York"),
-    ("AST", "Atlantic Standard Time", -240, "America/Halifax"),
-    ("ADT", "Atlantic Daylight Time", -180, "America/Halifax"),
-    ("NST", "Newfoundland Standard Time", -210, "America/St_Johns"),
-    ("NDT", "Newfoundland Daylight Time", -150, "America/St_Johns"),
-    ("AKST", "Alaska Standard Time", -540, "America/Anchorage"),
-    ("AKDT", "Alaska Daylight Time", -480, "America/Anchorage"),
-    ("HST", "Hawaii-Aleutian Standard Time", -600, "Pacific/Honolulu"),
-    ("BRT", "Brasilia Standard Time", -180, "America/Sao_Paulo"),
-    ("BRST", "Brasilia Summer Time", -120, "America/Sao_Paulo"),
-    ("ART", "Argentina Standard Time", -180, "America/Argentina/Buenos_Aires"),
-    ("WET", "Western European Standard Time", 0, "Europe/Lisbon"),
-    ("WEST", "Western European Summer Time", 60, "Europe/Lisbon"),
-    ("GMT", "Greenwich Mean Time", 0, "Etc/GMT"),
-    ("BST", "British Summer Time", 60, "Europe/London"),
-    ("CET", "Central European Standard Time", 60, "Europe/Paris"),
-    ("CEST", "Central European Summer Time", 120, "Europe/Paris"),
-    ("EET", "Eastern European Standard Time", 120, "Europe/Athens"),
-    ("EEST", "Eastern European Summer Time", 180, "Europe/Athens"),
-    ("CAT", "Central Africa Time", 120, "Africa/Harare"),
-    ("SAST", "South Africa Standard Time", 120, "Africa/Johannesburg"),
-    ("EAT", "East Africa Time", 180, "Africa/Nairobi"),
-    ("MSK", "Moscow Standard Time", 180, "Europe/Moscow"),
-    ("IRST", "Iran Standard Time", 210, "Asia/Tehran"),
-    ("GST", "Gulf Standard Time", 240, "Asia/Dubai"),
-    ("PKT", "Pakistan Standard Time", 300, "Asia/Karachi"),
-    ("IST", "India Standard Time", 330, "Asia/Kolkata"),
-    ("ICT", "Indochina Time", 420, "Asia/Bangkok"),
-    ("WIB", "Western Indonesia Time", 420, "Asia/Jakarta"),
-    ("HKT", "Hong Kong Standard Time", 480, "Asia/Hong_Kong"),
-    ("SGT", "Singapore Standard Time", 480, "Asia/Singapore"),
-    ("AWST", "Australian Western Standard Time", 480, "Australia/Perth"),
-    ("JST", "Japan Standard Time", 540, "Asia/Tokyo"),
-    ("KST", "Korean Standard Time", 540, "Asia/Seoul"),
-    ("ACST", "Australian Central Standard Time", 570, "Australia/Adelaide"),
-    ("ACDT", "Australian Central Daylight Time", 630, "Australia/Adelaide"),
-    ("AEST", "Australian Eastern Standard Time", 600, "Australia/Sydney"),
-    ("AEDT", "Australian Eastern Daylight Time", 660, "Australia/Sydney"),
-    ("NZST", "New Zealand Standard Time", 720, "Pacific/Auckland"),
-    ("NZDT", "New Zealand Daylight Time", 780, "Pacific/Auckland"),
-)
-
-
-def _table() -> tuple[dict[str, Named], dict[str, str]]:
-    """The zones by name in lower case, and the long names by abbreviation."""
+def _table() -> tuple[dict[str, Named], dict[tuple[str, int], str]]:
+    """The zones by name in lower case, and the long names by abbreviation and offset."""
     zones: dict[str, Named] = {}
-    long_names: dict[str, str] = {}
-    for abbreviation, long_name, minutes, zone_id in _NAMES:
-        named = Named(zone_id, minutes)
-        zones[abbreviation.lower()] = zones[long_name.lower()] = named
-        long_names[abbreviation] = long_name
+    long_names: dict[tuple[str, int], str] = {}
+    for abbreviation, long_name, minutes, zone_id in ZONE_NAMES:
+        for name in filter(None, (abbreviation, long_name)):
+            zones.setdefault(name.lower(), Named(zone_id, minutes))
+        long_names.setdefault((abbreviation, minutes), long_name)
     return zones, long_names
 
 
@@ -128,7 +81,7 @@ def offset_at_wall_ms(zone: Zone, wall_ms: int) -> int:
     """
     if zone is UTC:
         return 0
-    naive = _EPOCH + timedelta(milliseconds=_bounded(wall_ms))
+    naive = _EPOCH + timedelta(milliseconds=_equivalent(zone, wall_ms))
     both = (naive.replace(fold=fold) for fold in (0, 1))
     return min(
         _offset(moment.astimezone() if zone is None else moment.replace(tzinfo=zone)) for moment in both
@@ -137,16 +90,24 @@ def offset_at_wall_ms(zone: Zone, wall_ms: int) -> int:
 
 def zone_name(zone: Zone, moment_ms: int, *, is_long: bool) -> str:
     """The name of a zone at a moment, such as `PDT` or `Pacific Daylight Time`."""
-    name = _local(zone, moment_ms).tzname() or "UTC"
-    return _LONG_NAMES.get(name, name) if is_long else name
+    local = _local(zone, moment_ms)
+    name = local.tzname() or "UTC"
+    return _LONG_NAMES.get((name, _offset(local) // 60_000)) or name if is_long else name
 
 
 def _local(zone: Zone, moment_ms: int) -> datetime:
-    return (_EPOCH_UTC + timedelta(milliseconds=_bounded(moment_ms))).astimezone(zone)
+    return (_EPOCH_UTC + timedelta(milliseconds=_equivalent(zone, moment_ms))).astimezone(zone)
 
 
-def _bounded(ms: int) -> int:
-    return min(max(ms, _FIRST_MS), _LAST_MS)
+def _equivalent(zone: Zone, ms: int) -> int:
+    """A moment with the same offset, for moments without rules of their own: Java has no rules for the time before
+    1900, and a datetime has no year after 9999. Rules repeat after 400 years."""
+    if ms > _LAST_MS:
+        return ms - ((ms - _LAST_MS) // _CYCLE_MS + 1) * _CYCLE_MS
+    if ms < _FIRST_RULE_MS:
+        # One of these is in standard time, in the north or in the south.
+        return min(_WINTERS_MS, key=lambda winter: offset_ms(zone, winter))
+    return ms
 
 
 def _offset(moment: datetime) -> int:
