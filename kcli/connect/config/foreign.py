@@ -7,8 +7,6 @@ from collections.abc import Mapping
 _FILES = "the Spark job `kcli spark-submit export` writes topics to files and object stores (docs/spark.md)"
 
 REPLACEMENTS: Mapping[str, str | None] = {
-    "io.confluent.connect.jdbc.JdbcSource": "the Spark job `kcli spark-submit ingest --format jdbc` reads tables "
-    "(docs/spark.md)",
     "io.confluent.connect.s3.": _FILES,
     "io.confluent.connect.gcs.": _FILES,
     "io.confluent.connect.azure.": _FILES,

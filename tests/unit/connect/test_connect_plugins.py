@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kcli import KAFKA_VERSION
-from kcli.connect.config.foreign import replacement
+from kcli.connect.config.foreign import REPLACEMENTS, replacement
 from kcli.connect.config.plugin import CONNECTORS, Plugin, PluginType, VersionNotFound, load_class
 from kcli.connect.config.plugin_scan import Scan, locations, scan_installed, scan_location
 from kcli.connect.config.plugin_table import PluginTable, load_plugins
@@ -127,6 +127,11 @@ def test_a_known_java_connector_is_refused_with_advice() -> None:
     debezium = replacement("io.debezium.connector.mysql.MySqlConnector")
     assert debezium is not None and "is a Java class" in debezium and "In its place" not in debezium
     assert replacement(FILE_SOURCE) is None
+
+
+def test_no_advice_is_about_a_class_that_a_plugin_replaces() -> None:
+    prefixes = tuple(prefix for prefix, advice in REPLACEMENTS.items() if advice is not None)
+    assert [found for found in scan_installed().plugins if found.class_name.startswith(prefixes)] == []
 
 
 def test_versions_of_a_plugin() -> None:
