@@ -46,7 +46,7 @@ class Channel:
         while True:
             content = self._socket.recv(READ_BYTES)
             if not content:
-                os._exit(0)
+                end_process()
             self._decoder.add(content)
             for frame in self._decoder.frames():
                 return frame
@@ -82,7 +82,7 @@ class Channel:
             try:
                 self._socket.sendall(content)
             except OSError:
-                os._exit(0)
+                end_process()
 
     def _read(self, handler: Handler) -> None:
         while True:
@@ -94,7 +94,8 @@ class Channel:
                     replies.put(frame)
             content = self._received()
             if not content:
-                os._exit(0)
+                end_process()
+                return
             self._decoder.add(content)
 
     def _received(self) -> bytes:
@@ -102,6 +103,11 @@ class Channel:
             return self._socket.recv(READ_BYTES)
         except OSError:
             return b""
+
+
+def end_process() -> None:
+    """Ends this process at once, because the worker has ended."""
+    os._exit(0)
 
 
 def mapping(body: object) -> Mapping[str, object]:
