@@ -7,7 +7,8 @@ import contextlib
 import dataclasses
 import logging
 import secrets
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from kcli.client.admin.transactions import force_terminate_transaction
@@ -26,7 +27,7 @@ from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
 from kcli.connect.herders.standalone import StandaloneHerder
-from kcli.connect.model import Config
+from kcli.connect.model import Config, State
 from kcli.connect.rest.forwarding import Forwarder
 from kcli.connect.stores.configs import Configs
 from kcli.connect.stores.internal_topics import InternalTopics, client_id_base
@@ -36,10 +37,13 @@ from kcli.connect.stores.own_offsets import OwnOffsets
 from kcli.connect.stores.statuses import Statuses
 from kcli.connect.stores.store import OffsetStore, StatusStore
 from kcli.connect.workers.engine import OffsetsOf, WorkerEngine
+from kcli.connect.workers.metrics import quoted
 from kcli.formats.connect.errors import ConnectException
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
+
+Beans = Mapping[str, Mapping[str, float | str]]
 
 _log = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
 
@@ -82,6 +86,10 @@ class StandaloneWorker:
             await self.herder.stop()
             await self._offsets.stop()
             _log.info("Worker stopped")
+
+    def beans(self) -> Beans:
+        """The metrics, by the name of an MBean."""
+        return _engine_beans(self._engine)
 
     async def started(self) -> None:
         await self._started.wait()
@@ -142,11 +150,28 @@ class DistributedWorker:
             _log.info("Worker started")
             await self.herder.run()
 
+    def beans(self) -> Beans:
+        """The metrics, by the name of an MBean."""
+        return {**_engine_beans(self._engine), **self.herder.beans()}
+
     async def started(self) -> None:
         await self.herder.started()
 
     def stop(self) -> None:
         self.herder.stop()
+
+
+def _engine_beans(engine: WorkerEngine) -> Beans:
+    worker = "kafka.connect:type=connect-worker-metrics"
+    tasks = Counter((id.connector, state) for id, state in engine.task_states().items())
+    beans: dict[str, Mapping[str, float | str]] = {**engine.beans, worker: engine.worker_bean()}
+    for name in engine.connector_names():
+        counts = {state: tasks[name, state] for state in State}
+        beans[f"{worker},connector={quoted(name)}"] = {
+            "connector-total-task-count": float(sum(counts.values())),
+            **{f"connector-{state.lower()}-task-count": float(count) for state, count in counts.items()},
+        }
+    return beans
 
 
 def _engine(

@@ -19,16 +19,19 @@ from pathlib import Path
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import ClientConfigError, client_config
 from kcli.config.definition import ConfigError
-from kcli.config.environment import logs_directory
+from kcli.config.environment import logs_directory, metrics_address
 from kcli.config.properties import load
 from kcli.connect.assembly import DistributedWorker, StandaloneWorker
 from kcli.connect.config.clients import ClientKind
 from kcli.connect.config.worker import WorkerConfig, distributed_config, standalone_config
 from kcli.connect.connector_files import read_connector_file
+from kcli.connect.herders.connector_log import ConnectorLog
+from kcli.connect.rest.metrics import LISTENER_KEY, MetricsServer
 from kcli.connect.rest.server import RestServer
 from kcli.connect.rest.settings import rest_settings
 from kcli.errors import KafkaError, KcliError
 from kcli.formats.connect.errors import ConnectException
+from kcli.model.addresses import read_address
 from kcli.runtime.network import SystemNetwork
 from kcli.server import logging as server_logging
 from kcli.server.logging import LogSettings
@@ -50,6 +53,7 @@ _CONFIGS: dict[str, Callable[..., WorkerConfig]] = {
 }
 
 Worker = StandaloneWorker | DistributedWorker
+Server = RestServer | MetricsServer
 
 
 def run(mode: str, files: Sequence[str]) -> int:
@@ -90,13 +94,13 @@ async def _run(mode: str, files: Sequence[str]) -> int:
         config = _CONFIGS[mode](load(files[0]))
         for warning in config.warnings:
             _cli_log.warning("%s", warning)
-        worker, rest = await _set_up(config)
+        worker, servers = await _set_up(config)
     except (ConfigError, ClientConfigError, KafkaError, ConnectException, OSError) as error:
         _cli_log.error("Stopping due to error: %s", error)
         return SET_UP_ERROR
     _cli_log.info("Kafka Connect worker initialization took %dms", (time.monotonic() - began) * 1000)
     try:
-        async with _running(worker, rest, stop):
+        async with _running(worker, servers, stop):
             if isinstance(worker, StandaloneWorker):
                 await _create_connectors(worker, files[1:])
             await stop.wait()
@@ -132,7 +136,18 @@ class _Stop:
         await self._event.wait()
 
 
-async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer]:
+def _metrics(config: WorkerConfig, worker: Worker) -> MetricsServer | None:
+    """The metrics endpoint, if its key or JMX_PORT opens it. Raises ConfigError for an invalid address."""
+    text = config.texts.get(LISTENER_KEY) or metrics_address()
+    if not text:
+        return None
+    address = read_address(text if ":" in text else f":{text}")
+    if address is None:
+        raise ConfigError(f"{LISTENER_KEY} is {text}: expected host:port", key=LISTENER_KEY)
+    return MetricsServer(worker.beans, SystemNetwork(), *address)
+
+
+async def _set_up(config: WorkerConfig) -> tuple[Worker, Sequence[Server]]:
     """Reaches the cluster, listens, and makes the worker. Raises the error of what fails."""
     cluster_id = await _cluster_id(config)
     _cli_log.info("Kafka cluster ID: %s", cluster_id)
@@ -148,8 +163,14 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer]:
         worker = StandaloneWorker(config, cluster_id, url)
     else:
         worker = DistributedWorker(config, cluster_id, url)
-    rest.serve(worker.herder, url)
-    return worker, rest
+    log = ConnectorLog()
+    logging.getLogger().addHandler(log)
+    rest.serve(worker.herder, url, log)
+    metrics = _metrics(config, worker)
+    if metrics is None:
+        return worker, [rest]
+    await metrics.start()
+    return worker, [rest, metrics]
 
 
 def _local_host() -> str:
@@ -173,7 +194,7 @@ async def _cluster_id(config: WorkerConfig) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _running(worker: Worker, rest: RestServer, stop: _Stop) -> AsyncIterator[None]:
+async def _running(worker: Worker, servers: Sequence[Server], stop: _Stop) -> AsyncIterator[None]:
     """Runs the worker inside. Raises _Failed if it cannot start."""
     _log.info("Kafka Connect starting")
     running = asyncio.create_task(worker.run())
@@ -189,7 +210,8 @@ async def _running(worker: Worker, rest: RestServer, stop: _Stop) -> AsyncIterat
         yield
     finally:
         _log.info("Kafka Connect stopping")
-        await rest.stop()
+        for server in servers:
+            await server.stop()
         worker.stop()
         result = (await asyncio.gather(running, return_exceptions=True))[0]
         if isinstance(result, Exception):

@@ -114,6 +114,7 @@ _ALL_WORKERS = (
     key("rest.advertised.port", INT, None, None, LOW),
     key("rest.extension.classes", LIST, "", None, LOW),
     key("ssl.client.auth", STRING, "none", OneOf(("required", "requested", "none")), LOW),
+    key("kcli.metrics.listener", STRING, None, None, LOW),
     key("kcli.task.memory.max.bytes", LONG, "0", Range(0), LOW),
     key("task.shutdown.graceful.timeout.ms", LONG, "5000", None, LOW),
     key("topic.creation.enable", BOOLEAN, "true", None, LOW),

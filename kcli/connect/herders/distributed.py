@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -29,6 +29,7 @@ from kcli.connect.herders.group import GroupAssignment, GroupMembership, Work
 from kcli.connect.herders.herder import Created, Health
 from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.logger_levels import LoggerLevels
+from kcli.connect.herders.rebalance_metrics import RebalanceMetrics
 from kcli.connect.herders.reconfigurations import Reconfigurations
 from kcli.connect.herders.reports import StatusReports
 from kcli.connect.herders.stage import Stages
@@ -114,7 +115,7 @@ class DistributedHerder:
         self._clock = clock
         self._random_bytes = random_bytes
         self._stages = Stages(clock)
-        self.loggers = LoggerLevels(clock)
+        self.loggers = LoggerLevels(clock, engine.set_log_level)
         self.views = Views(lambda: self._configs.state, statuses, engine)
         self._wake_up = asyncio.Event()
         self._progress = asyncio.Event()
@@ -123,6 +124,7 @@ class DistributedHerder:
         self._changes = PendingChanges(lambda: self._state, self._wake_up.set, self.loggers.set)
         self._reconfigurations = Reconfigurations(self._reconfigure, on_end=self._progress.set)
         reports.on_reconfigure = self._reconfigurations.start
+        self._rebalances = RebalanceMetrics(clock)
         self._lock = asyncio.Lock()
         self._state = ConfigState()
         self._assignment: GroupAssignment | None = None
@@ -224,6 +226,7 @@ class DistributedHerder:
             delay = assignment.delay_ms
             self._rebalance_at_ms = self._clock.now_ms() + delay if delay > 0 else None
             self._is_resolved = self._is_rebalancing = False
+            self._rebalances.started()
             if self._is_leader:
                 self._forget_deleted()
                 await self._claim()
@@ -276,6 +279,7 @@ class DistributedHerder:
             return self._rejoin("the configurations of the assignment are not the current ones")
         await self._start_work(assignment)
         self._is_resolved = True
+        self._rebalances.succeeded()
         if assignment.has_revoked:
             return self._rejoin("the worker has given up work")
         return True
@@ -626,6 +630,16 @@ class DistributedHerder:
     def _is_settled(self) -> bool:
         is_working = self._lock.locked() or self._changes.are_pending
         return self._is_resolved and not self._is_rebalancing and not is_working
+
+    def beans(self) -> Mapping[str, Mapping[str, float | str]]:
+        """The metrics of rebalances, by the name of an MBean."""
+        return self._rebalances.beans(
+            protocol="eager" if self._membership.is_eager else self._membership.protocol,
+            leader="" if self._assignment is None else self._assignment.leader,
+            generation=self._reports.generation,
+            connectors=len(self._running.connectors),
+            tasks=len(self._running.tasks),
+        )
 
     async def ping(self) -> None:
         async def act() -> None:

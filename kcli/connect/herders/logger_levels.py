@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kcli.runtime.clock import Clock
@@ -38,8 +38,10 @@ class LoggerLevels:
     A name without a logger is made by a change of its level. The change also reaches the loggers below it.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, on_change: Callable[[str, int], None]) -> None:
+        """`on_change` gets the name of each logger whose level is set, and its level, for the processes of tasks."""
         self._clock = clock
+        self._on_change = on_change
         self._changed_ms: dict[str, int] = {}
 
     def all(self) -> Mapping[str, LoggerLevel]:
@@ -61,6 +63,7 @@ class LoggerLevels:
                 changed.append(one)
                 self._changed_ms[one] = self._clock.now_ms()
             logger.setLevel(number)
+            self._on_change(one, number)
         return changed
 
     def _level(self, name: str) -> LoggerLevel:

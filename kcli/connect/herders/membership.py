@@ -230,6 +230,10 @@ class WorkerMembership:
         return self._protocol_name == SESSIONED
 
     @property
+    def protocol(self) -> str:
+        return self._protocol_name
+
+    @property
     def _protocol_name(self) -> str:
         return OFFERS[self._settings.protocol][0] if self._protocol is None else self._protocol.name
 

@@ -51,7 +51,7 @@ class StandaloneHerder:
     ) -> None:
         self.kafka_cluster_id = kafka_cluster_id
         self.validator = validator
-        self.loggers = LoggerLevels(clock)
+        self.loggers = LoggerLevels(clock, engine.set_log_level)
         self.views = Views(lambda: configs.state, statuses, engine)
         self._configs = configs
         self._statuses = statuses

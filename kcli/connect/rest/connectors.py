@@ -10,6 +10,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from kcli.connect.errors import BadRequest, NotFound, RestError
+from kcli.connect.herders.connector_log import ConnectorLog
 from kcli.connect.herders.herder import Created, Herder
 from kcli.connect.model import (
     InternalSignature,
@@ -37,10 +38,17 @@ class ConnectorResources:
     """`tracks_topics` and `allows_reset` are topic.tracking.enable and topic.tracking.allow.reset."""
 
     def __init__(
-        self, herder: Herder, advertised_url: str, *, tracks_topics: bool, allows_reset: bool
+        self,
+        herder: Herder,
+        advertised_url: str,
+        log: ConnectorLog,
+        *,
+        tracks_topics: bool,
+        allows_reset: bool,
     ) -> None:
         self._herder = herder
         self._url = advertised_url
+        self._log = log
         self._tracks_topics = tracks_topics
         self._allows_reset = allows_reset
 
@@ -64,6 +72,7 @@ class ConnectorResources:
             Route("GET", f"{one}/tasks/{{task:int}}/status", self._task_status),
             Route("POST", f"{one}/tasks/{{task:int}}/restart", self._restart_task),
             Route("PUT", f"{one}/fence", self._fence),
+            Route("GET", f"{one}/logs", self._lines),
             Route("GET", f"{one}/topics", self._topics),
             Route("PUT", f"{one}/topics/reset", self._reset_topics),
             Route("GET", f"{one}/offsets", self._offsets),
@@ -174,6 +183,12 @@ class ConnectorResources:
     async def _restart_task(self, call: Call) -> Reply:
         await self._herder.restart_task(_task(call))
         return _NO_CONTENT
+
+    async def _lines(self, call: Call) -> Reply:
+        """The last log lines of a connector on this worker. Java's workers do not have this resource."""
+        name = _connector(call)
+        self._herder.views.config(name)
+        return Reply(list(self._log.lines(name)))
 
     # Topics and offsets.
 

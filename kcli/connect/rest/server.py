@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from kcli.connect.errors import NotLeader, RestError
+from kcli.connect.herders.connector_log import ConnectorLog
 from kcli.connect.herders.herder import Herder
 from kcli.connect.rest.connectors import ConnectorResources, location
 from kcli.connect.rest.forwarding import Forwarder
@@ -91,14 +92,18 @@ class RestServer:
             await self._listen(listener, self._admin_applications)
         return addresses
 
-    def serve(self, herder: Herder, advertised_url: str) -> None:
+    def serve(self, herder: Herder, advertised_url: str, log: ConnectorLog) -> None:
         """Answers requests with a herder, which may still start up."""
         self._herder, self._url = herder, advertised_url
         settings = self._settings
         root = Route("GET", "/", self._root)
         admin = LoggerResources(herder).routes()
         connectors = ConnectorResources(
-            herder, advertised_url, tracks_topics=settings.tracks_topics, allows_reset=settings.allows_reset
+            herder,
+            advertised_url,
+            log,
+            tracks_topics=settings.tracks_topics,
+            allows_reset=settings.allows_reset,
         )
         main = [
             root,

@@ -318,6 +318,7 @@ class WorkerEngine:
 
     def task_state(self, run: TaskRun, state: State, trace: str | None = None) -> None:
         """Reports the state of a task. Called by `TaskRun`."""
+        run.state = state
         bean = self.beans.setdefault(task_bean("connector-task-metrics", run.id), {})
         bean["status"] = state.lower()
         self.listener.changed(run.id, state, trace=trace, version=run.version)
@@ -339,6 +340,10 @@ class WorkerEngine:
 
     def type_of(self, config: Config) -> ConnectorType:
         return self._plans.type_of(self.resolve(config))
+
+    def task_states(self) -> Mapping[TaskId, State]:
+        """The last reported state of each task of this worker."""
+        return {id: run.state for id, run in self._tasks.items()}
 
     def worker_bean(self) -> dict[str, float]:
         """The attributes of connect-worker-metrics."""
