@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from kcli.formats.connect.builtin import CONVERTERS, HEADER_CONVERTERS
+from kcli.connectors.builtin import CONVERTER, HEADER_CONVERTER
 from kcli.formats.connect.converter import Converter, HeaderConverter, SchemaAndValue
 from kcli.formats.connect.schema import Schema
 from rigs.connect_notation import (
     Json,
+    built_in,
     comparable,
     read_schema,
     read_value,
@@ -34,8 +35,8 @@ DIFFERENT: Mapping[str, str] = {}
 
 ZONE_OF_RECORDING = "UTC"
 TOPIC, HEADER = "t", "h"
-KINDS = {kind.java_class: kind for kind in CONVERTERS}
-HEADER_KINDS = {kind.java_class: kind for kind in HEADER_CONVERTERS}
+KINDS = built_in(CONVERTER)
+HEADER_KINDS = built_in(HEADER_CONVERTER)
 
 
 def test_each_conversion_has_the_result_of_kafka_connect() -> None:

@@ -14,10 +14,10 @@ from kcli.connect.model import Config, State, TargetState, TaskId
 from kcli.connect.stores.store import OffsetStore
 from kcli.connect.workers.engine import WorkerEngine
 from kcli.connect.workers.worker import TaskStart
-from kcli.connectors.builtin import BUILT_IN, TRANSFORM
-from kcli.formats.connect.builtin import CONVERTERS
+from kcli.connectors.builtin import BUILT_IN, CONVERTER, TRANSFORM
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_plugins
+from rigs.connect_notation import built_in
 
 PLAIN = "rigs.PlainText"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -103,8 +103,8 @@ _RIG = connect_plugins.__name__
 PLUGINS = TestPlugins(
     {
         **{
-            converter.java_class or "": (f"{converter.__module__}:{converter.__name__}", PluginType.CONVERTER)
-            for converter in CONVERTERS
+            name: (f"{kind.__module__}:{kind.__name__}", PluginType.CONVERTER)
+            for name, kind in built_in(CONVERTER).items()
         },
         **{
             name: (place, PluginType.TRANSFORMATION)

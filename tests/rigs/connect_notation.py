@@ -14,6 +14,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from kcli.connect.config.plugin import load_class
+from kcli.connectors.builtin import BUILT_IN
 from kcli.formats.connect.errors import java_chain
 from kcli.formats.connect.schema import Field, Schema, SchemaType
 from kcli.formats.connect.structs import Struct
@@ -30,6 +32,13 @@ from kcli.formats.connect.values import (
 )
 
 Json = Any
+
+
+def built_in(group: str) -> dict[str, Any]:
+    """The classes of a group of built-in plugins that replace a class of Java, by the name of that class."""
+    classes: list[Any] = [load_class(place, None) for place in BUILT_IN[group]]
+    return {kind.java_class: kind for kind in classes}
+
 
 LIBRARIES = ("java.", "com.fasterxml.", "jakarta.")
 """Packages whose messages are not Kafka's, so that only their classes are compared."""

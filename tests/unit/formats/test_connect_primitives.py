@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from kcli.formats.connect.builtin import CONVERTERS
+from kcli.connectors.builtin import CONVERTER
 from kcli.formats.connect.converter import Converter, GeneralConverter
 from kcli.formats.connect.errors import DataException, SerializationException, java_chain
 from kcli.formats.connect.primitives import (
@@ -29,6 +29,7 @@ from kcli.formats.connect.schema import (
 from kcli.formats.connect.string_converter import StringConverter
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Float64, Instant, Int8, Int16, Int32, Int64
+from rigs.connect_notation import built_in
 
 DATA = "org.apache.kafka.connect.errors.DataException"
 SERIALIZATION = "org.apache.kafka.common.errors.SerializationException"
@@ -187,7 +188,7 @@ def test_an_unknown_charset_is_refused(name: str, java_class: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", CONVERTERS)
+@pytest.mark.parametrize("kind", built_in(CONVERTER).values())
 def test_each_converter_declares_its_keys_and_converts_headers(kind: type[Converter]) -> None:
     assert issubclass(kind, GeneralConverter)
     converter = kind()
