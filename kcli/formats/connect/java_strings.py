@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from uuid import UUID
@@ -52,6 +53,10 @@ def _date(value: Instant) -> str:
     return SimpleDateFormat("EEE MMM dd HH:mm:ss zzz y", None).format(value)
 
 
+def _moment(value: dt.datetime | dt.date | dt.time) -> str:
+    return _date(Instant.of(value))
+
+
 _WRITERS: Mapping[type, Callable[..., str]] = {
     type(None): lambda _value: "null",
     bool: lambda value: "true" if value else "false",
@@ -67,5 +72,6 @@ _WRITERS: Mapping[type, Callable[..., str]] = {
     FrozenMap: _map,
     Struct: _struct,
     Instant: _date,
+    **dict.fromkeys((dt.datetime, dt.date, dt.time), _moment),
     UUID: str,
 }

@@ -47,6 +47,8 @@ from kcli.model.java_text import (
 _DEFAULTS_MAX = 1000
 """The most defaults whose text is remembered."""
 
+_WITH_SUBCLASSES = (str, dict, list, tuple)
+
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _WIDE = re.compile("[\ud800-\udfff\U00010000-\U0010ffff]")
 
@@ -228,10 +230,13 @@ class JsonEncoder:
 
     def _without_schema(self, value: object) -> str:
         write = self._schemaless.get(type(value))
-        if write is None:
-            found = java_class(value)
-            raise DataException(f"Java class class {found} does not have corresponding schema type.")
-        return write(value)
+        if write is not None:
+            return write(value)
+        for kind in _WITH_SUBCLASSES:
+            if isinstance(value, kind):
+                return self._schemaless[kind](value)
+        found = java_class(value)
+        raise DataException(f"Java class class {found} does not have corresponding schema type.")
 
     def _schemaless_array(self, value: object) -> str:
         assert isinstance(value, (list, tuple)), "the class was checked before"

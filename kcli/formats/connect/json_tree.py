@@ -278,7 +278,7 @@ class _Reader:
 
 
 def _lax_utf8(match: re.Match[str]) -> str:
-    """Decodes bytes that are not UTF-8. Jackson accepts an encoding that is longer than needed."""
+    """Decodes bytes that are not UTF-8. Jackson accepts surrogates, and encodings longer than needed."""
     raw = match[0].encode("utf-8", "surrogateescape")
     characters, at = [], 0
     while at < len(raw):
@@ -293,8 +293,6 @@ def _lax_utf8(match: re.Match[str]) -> str:
         code = lead & (0x1F if length == 2 else 0x0F)
         for byte in tail:
             code = code << 6 | byte & 0x3F
-        if _SURROGATE.match(chr(code)):
-            raise _invalid(f"Illegal surrogate character 0x{code:x}")
         characters.append(chr(code))
         at += length
     return "".join(characters)

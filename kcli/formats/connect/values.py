@@ -147,6 +147,6 @@ _JAVA_CLASSES: dict[type, str] = {
     Decimal: "java.math.BigDecimal",
     BigInteger: "java.math.BigInteger",
     UUID: "java.util.UUID",
-    Instant: "java.util.Date",
+    **dict.fromkeys((Instant, dt.datetime, dt.date, dt.time), "java.util.Date"),
     type(None): "null",
 }

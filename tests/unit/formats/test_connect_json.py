@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 import json
 import math
+from collections import OrderedDict
 from dataclasses import replace
 from decimal import Decimal
 
@@ -131,6 +132,7 @@ def test_null_without_a_schema_is_a_tombstone_and_null_with_a_schema_is_not() ->
         (None, {"a": [1, 1.5, None, {"b": b"x"}]}, '{"a":[1,1.5,null,{"b":"eA=="}]}'),
         (None, {1: 2}, "[[1,2]]"),
         (None, [Float32.of(0.1), Int32(1), True], "[0.1,1,true]"),
+        (None, OrderedDict(a=SchemaType.INT8), '{"a":"int8"}'),
     ],
 )  # fmt: skip
 def test_a_value_is_written(schema: Schema | None, value: object, written: str) -> None:
@@ -168,6 +170,7 @@ def test_null_stays_null_if_defaults_replace_nothing() -> None:
         (PERSON, Struct(replace(PERSON, version=2)), "Mismatching schema."),
         (None, Struct(PERSON), "Mismatching schema."),
         (None, Decimal(1), "Java class class java.math.BigDecimal does not have corresponding schema type."),
+        (None, dt.date(2024, 1, 1), "Java class class java.util.Date does not have corresponding schema type."),
         (decimal_schema(2), 1, "Invalid type for Decimal, expected BigDecimal but was class java.lang.Long"),
         (DATE_SCHEMA, 1, "Invalid type for Date, expected Date but was class java.lang.Long"),
         (INT8_SCHEMA, None, "Conversion error: null value for field that is required and has no default value"),

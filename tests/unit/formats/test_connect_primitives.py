@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from decimal import Decimal
 
@@ -151,6 +152,8 @@ def test_a_date_is_written_with_the_zone_of_the_process() -> None:
     data = string().from_connect("t", None, Instant(1709168523004))
     assert data is not None and data.decode().startswith(("Wed Feb 28 ", "Thu Feb 29 "))
     assert data.endswith(b" 2024")
+    moment = dt.datetime(2024, 2, 29, 1, 2, 3, 4000)
+    assert string().from_connect("t", None, [moment]) == b"[" + data + b"]"
 
 
 def test_invalid_utf8_becomes_replacement_characters() -> None:
