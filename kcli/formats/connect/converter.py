@@ -29,10 +29,7 @@ CONVERTER_TYPE = ConfigKey(
 
 
 class Converter:
-    """Converts keys or values of records. `headers` are the encoded headers of the record.
-
-    Both methods raise DataException.
-    """
+    """Converts keys or values of records. `from_connect` and `to_connect` raise DataException."""
 
     version: ClassVar[str | None] = None
     java_class: ClassVar[str | None] = None
@@ -52,7 +49,7 @@ class Converter:
 
 
 class HeaderConverter:
-    """Converts the values of headers. Both methods raise DataException."""
+    """Converts the values of headers. `from_connect_header` and `to_connect_header` raise DataException."""
 
     version: ClassVar[str | None] = None
     java_class: ClassVar[str | None] = None
