@@ -88,7 +88,9 @@ class TestPlugins:
     names: Mapping[str, tuple[str, PluginType]]
 
     def all(self, *kinds: PluginType) -> Sequence[Plugin]:
-        return [self.find(name) for name, (_, kind) in self.names.items() if not kinds or kind in kinds]
+        # The converters of the tests convert headers too, as those of Kafka do.
+        taken = {*kinds} | ({PluginType.CONVERTER} if PluginType.HEADER_CONVERTER in kinds else set())
+        return [self.find(name) for name, (_, kind) in self.names.items() if not kinds or kind in taken]
 
     def find(self, name: str, *kinds: PluginType, version: str | None = None) -> Plugin:
         if name not in self.names:
@@ -97,6 +99,9 @@ class TestPlugins:
         loaded = load_class(python_name, None)
         java = getattr(loaded, "java_class", None) or (getattr(loaded, "java_classes", ()) or (name,))[0]
         return Plugin(java, python_name, kind, getattr(loaded, "version", None) or "4.1.0", ())
+
+    def class_named(self, name: str) -> str | None:
+        return self.find(name).class_name if name in self.names else None
 
 
 _RIG = connect_plugins.__name__

@@ -30,6 +30,7 @@ from kcli.connect.config.key_checks import (
     VersionSpec,
 )
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType
+from kcli.connect.config.values import Values
 from kcli.connect.config.worker import CONVERTERS
 
 BOOLEAN, CLASS, INT, LIST = ConfigType.BOOLEAN, ConfigType.CLASS, ConfigType.INT, ConfigType.LIST
@@ -82,6 +83,12 @@ def connector_keys(
         *_error_keys(),
     )
     return ConfigDef((*common, *(_OF_KIND[kind] if kind else ())))
+
+
+def parsed_connector(name: str, config: Mapping[str, str], plugin: Plugin, plugins: Plugins) -> Values:
+    """The values of the keys that every connector has. Raises ConfigError for the first invalid key."""
+    keys = connector_keys(plugin.kind, plugins, connector_version=plugin.version)
+    return Values(keys.parse({NAME: name, **config}))
 
 
 def _identity(version: str | None) -> Iterator[ConfigKey]:

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from kcli.config.admin import ADMIN
 from kcli.config.consumer import CONSUMER
-from kcli.config.definition import ConfigDef, ConfigError, ConfigValue, invalid_value
+from kcli.config.definition import ConfigDef, ConfigError, invalid_value
 from kcli.config.producer import PRODUCER
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
@@ -19,6 +19,7 @@ from kcli.connect.config.override_policy import KEY as OVERRIDE_POLICY
 from kcli.connect.config.override_policy import OverridePolicy, override_policy
 from kcli.connect.config.plugin import Plugins, PluginType
 from kcli.connect.config.rest_listeners import RestConfig, rest_config
+from kcli.connect.config.values import Values
 from kcli.connect.config.versions import InvalidVersion
 from kcli.connect.config.worker_keys import DISTRIBUTED, STANDALONE
 from kcli.formats.connect.errors import ConnectException
@@ -199,12 +200,12 @@ def _worker_config(properties: Mapping[str, str], definition: ConfigDef) -> Work
     texts.update_from(properties, where="")
     resolve(texts)
     try:
-        return _checked(dict(texts), _Values(definition.parse(texts)), definition)
+        return _checked(dict(texts), Values(definition.parse(texts)), definition)
     except ConfigError as error:
         raise texts.blamed(error) from None
 
 
-def _checked(texts: Mapping[str, str], values: _Values, definition: ConfigDef) -> WorkerConfig:
+def _checked(texts: Mapping[str, str], values: Values, definition: ConfigDef) -> WorkerConfig:
     is_distributed = definition is DISTRIBUTED
     return WorkerConfig(
         texts=texts,
@@ -228,7 +229,7 @@ def _checked(texts: Mapping[str, str], values: _Values, definition: ConfigDef) -
     )
 
 
-def _group(texts: Mapping[str, str], values: _Values) -> GroupConfig:
+def _group(texts: Mapping[str, str], values: Values) -> GroupConfig:
     return GroupConfig(
         group_id=values.text("group.id"),
         client_id=values.text("client.id"),
@@ -247,7 +248,7 @@ def _group(texts: Mapping[str, str], values: _Values) -> GroupConfig:
     )
 
 
-def _internal_topic(name: str, partitions: int, texts: Mapping[str, str], values: _Values) -> InternalTopic:
+def _internal_topic(name: str, partitions: int, texts: Mapping[str, str], values: Values) -> InternalTopic:
     prefix = f"{name}.storage."
     others = ("topic", "partitions", "replication.factor", "cleanup.policy")
     settings = {key: text for key, text in with_prefix(texts, prefix).items() if key not in others}
@@ -256,11 +257,10 @@ def _internal_topic(name: str, partitions: int, texts: Mapping[str, str], values
     )
 
 
-def _inter_worker_keys(values: _Values) -> InterWorkerKeys:
-    size = values.values["inter.worker.key.size"]
+def _inter_worker_keys(values: Values) -> InterWorkerKeys:
     keys = InterWorkerKeys(
         generation_algorithm=values.text("inter.worker.key.generation.algorithm"),
-        key_size=size if isinstance(size, int) else None,
+        key_size=values.optional_integer("inter.worker.key.size"),
         ttl_ms=values.integer("inter.worker.key.ttl.ms"),
         signature_algorithm=values.text("inter.worker.signature.algorithm"),
         verification_algorithms=values.names("inter.worker.verification.algorithms"),
@@ -305,30 +305,3 @@ def _warnings(texts: Mapping[str, str], definition: ConfigDef) -> list[str]:
             hint = f". Did you mean {near[0]}?" if near else ""
             warnings.append(f"{key} is not a configuration key of this worker{hint}")
     return warnings
-
-
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """Parsed values, read by type."""
-
-    values: Mapping[str, ConfigValue]
-
-    def text(self, key: str) -> str:
-        value = self.values[key]
-        assert isinstance(value, str), key
-        return value
-
-    def integer(self, key: str) -> int:
-        value = self.values[key]
-        assert isinstance(value, int), key
-        return value
-
-    def boolean(self, key: str) -> bool:
-        value = self.values[key]
-        assert isinstance(value, bool), key
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        value = self.values[key]
-        assert value is None or isinstance(value, tuple), key
-        return value or ()

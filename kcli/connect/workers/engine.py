@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kcli.connect.config.connector_keys import TASKS_MAX
 from kcli.connect.config.plugin import Plugin, Plugins
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, SourceOffsets, State, TargetState, TaskId
@@ -27,7 +28,6 @@ from kcli.connect.workers.task_run import TaskRun
 from kcli.connect.workers.worker import StatusListener, TaskStart
 from kcli.connectors.interface import Connector
 from kcli.formats.connect.errors import ConnectException
-from kcli.model.java_text import parse_boolean, parse_int
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
 _CONNECTORS = logging.getLogger("org.apache.kafka.connect.runtime.WorkerConnector")
@@ -166,7 +166,7 @@ class WorkerEngine:
     async def _task_configs(self, connector: RunningConnector) -> Sequence[Config]:
         config = connector.config
         resolved = self._plans.resolved(config)
-        tasks_max = parse_int(resolved.get("tasks.max", "1"))
+        tasks_max = self._plans.values(connector.name, resolved).integer(TASKS_MAX)
         configs = await connector.process.call("task_configs", [tasks_max])
         assert isinstance(configs, list)
         self._check_tasks_max(f"[{connector.name}|worker] ", connector.name, resolved, len(configs))
@@ -180,14 +180,15 @@ class WorkerEngine:
         return [{**task, **extra, **raw} for task in configs]
 
     def _check_tasks_max(self, context: str, name: str, config: Texts, count: int) -> None:
-        tasks_max = parse_int(config.get("tasks.max", "1"))
+        values = self._plans.values(name, config)
+        tasks_max = values.integer(TASKS_MAX)
         if count <= tasks_max:
             return
         text = (
             f"The connector {name} has generated {count} tasks, which is greater than {tasks_max}, "
             "the maximum number of tasks it is configured to create. "
         )
-        if parse_boolean(config.get("tasks.max.enforce", "true")):
+        if values.boolean("tasks.max.enforce"):
             raise TooManyTasksException(
                 f"{text}This behaviour should be considered a bug and is disallowed. If necessary, it can be "
                 "permitted by reconfiguring the connector with 'tasks.max.enforce' set to false; however, this "

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kcli.connect.config.clients import consumer_group_id, with_prefix
+from kcli.connect.config.connector_keys import DLQ_TOPIC, parsed_connector
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType
 from kcli.connect.config.topic_creation import has_groups, topic_creation_groups
+from kcli.connect.config.values import Values
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, TargetState, TaskId
 from kcli.connect.tasks.spec import (
@@ -21,7 +23,7 @@ from kcli.connect.tasks.spec import (
     TransformSpec,
 )
 from kcli.formats.connect.errors import ConnectException
-from kcli.model.java_text import parse_boolean, parse_int, parse_long, split_list, trim
+from kcli.model.java_text import parse_boolean, split_list, trim
 
 Resolve = Callable[[Config], Config]
 """Replaces the placeholders of config providers in a configuration."""
@@ -52,6 +54,10 @@ class Plans:
             )
         return self.plugins.find(trim(name), PluginType.SOURCE, PluginType.SINK, version=version)
 
+    def values(self, name: str, config: Texts) -> Values:
+        """The values of the keys that every connector has. Raises ConnectException or ConfigError."""
+        return parsed_connector(name, config, self.connector_plugin(config), self.plugins)
+
     def type_of(self, config: Config) -> ConnectorType:
         kind = self.connector_plugin(config).kind
         return ConnectorType.SOURCE if kind is PluginType.SOURCE else ConnectorType.SINK
@@ -67,12 +73,13 @@ class Plans:
         """Makes the specification of a task. Raises ConnectException or ConfigError."""
         config = self.resolved(connector_config)
         plugin = self.connector_plugin(config)
-        errors = _errors(config)
+        values = self.values(id.connector, config)
+        errors = _errors(values, plugin.kind)
         source, sink = None, None
         if plugin.kind is PluginType.SOURCE:
-            source = self._source(id, config)
+            source = self._source(id, config, values)
         else:
-            sink = self._sink(id, config, errors)
+            sink = self._sink(id, config, values)
         return TaskSpec(
             id.connector,
             id.task,
@@ -116,13 +123,13 @@ class Plans:
         transformation = self._plugin(own.get("type", ""), own, PluginType.TRANSFORMATION)
         return TransformSpec(transformation, predicate, negate)
 
-    def _source(self, id: TaskId, config: Texts) -> SourceSpec:
+    def _source(self, id: TaskId, config: Texts, values: Values) -> SourceSpec:
         producer = self.worker.clients.producer(f"connector-producer-{id}", config)
-        interval_ms = config.get("transaction.boundary.interval.ms")
+        interval_ms = values.optional_integer("transaction.boundary.interval.ms")
         boundary, topic, group = None, "", self.worker.group
         if self.worker.is_exactly_once and group is not None:
-            boundary = trim(config.get("transaction.boundary", "poll")).lower()
-            topic = config.get("offsets.storage.topic") or group.offset_topic.name
+            boundary = values.text("transaction.boundary").lower()
+            topic = values.optional_text("offsets.storage.topic") or group.offset_topic.name
             producer |= {
                 "enable.idempotence": "true",
                 "transactional.id": transactional_id(group.group_id, id),
@@ -131,7 +138,7 @@ class Plans:
             producer,
             self._topic_groups(config),
             boundary,
-            parse_long(interval_ms) if interval_ms else self.worker.offset_flush_interval_ms,
+            self.worker.offset_flush_interval_ms if interval_ms is None else interval_ms,
             topic,
         )
 
@@ -151,13 +158,13 @@ class Plans:
             for group in topic_creation_groups(config)
         ]
 
-    def _sink(self, id: TaskId, config: Texts, errors: ErrorSpec) -> SinkSpec:
+    def _sink(self, id: TaskId, config: Texts, values: Values) -> SinkSpec:
         clients = self.worker.clients
         return SinkSpec(
             clients.consumer(f"connector-consumer-{id}", consumer_group_id(id.connector), config),
-            split_list(config.get("topics", "")),
-            trim(config.get("topics.regex", "")),
-            clients.producer(f"connector-dlq-producer-{id}", config) if errors.dead_letter_topic else {},
+            values.names("topics"),
+            values.text("topics.regex"),
+            clients.producer(f"connector-dlq-producer-{id}", config) if values.text(DLQ_TOPIC) else {},
         )
 
     def admin(self, id: TaskId, config: Texts) -> dict[str, str]:
@@ -174,17 +181,22 @@ def _spec(plugin: Plugin, config: Texts) -> PluginSpec:
     return PluginSpec(plugin.class_name, plugin.python_name, plugin.path, config)
 
 
-def _errors(config: Texts) -> ErrorSpec:
+def _errors(values: Values, kind: PluginType) -> ErrorSpec:
+    errors = ErrorSpec(
+        values.text("errors.tolerance"),
+        values.integer("errors.retry.timeout"),
+        values.integer("errors.retry.delay.max.ms"),
+        values.boolean("errors.log.enable"),
+        values.boolean("errors.log.include.messages"),
+    )
+    if kind is PluginType.SOURCE:
+        return errors
     letters = "errors.deadletterqueue."
-    return ErrorSpec(
-        trim(config.get("errors.tolerance", "none")).lower(),
-        parse_long(config.get("errors.retry.timeout", "0")),
-        parse_long(config.get("errors.retry.delay.max.ms", "60000")),
-        parse_boolean(config.get("errors.log.enable", "false")),
-        parse_boolean(config.get("errors.log.include.messages", "false")),
-        trim(config.get(f"{letters}topic.name", "")),
-        parse_int(config.get(f"{letters}topic.replication.factor", "3")),
-        parse_boolean(config.get(f"{letters}context.headers.enable", "false")),
+    return replace(
+        errors,
+        dead_letter_topic=values.text(DLQ_TOPIC),
+        dead_letter_replication_factor=values.integer(f"{letters}topic.replication.factor"),
+        dead_letter_headers=values.boolean(f"{letters}context.headers.enable"),
     )
 
 

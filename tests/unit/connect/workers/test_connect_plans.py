@@ -39,7 +39,7 @@ def spec(config: Config, **worker: str) -> TaskSpec:
 
 
 def test_a_source_task() -> None:
-    made = spec({**SOURCE, "producer.override.linger.ms": "9", "errors.tolerance": " ALL "})
+    made = spec({**SOURCE, "producer.override.linger.ms": "9", "errors.tolerance": " all "})
     assert (made.id, made.plugin.class_name, made.plugin.config) == (
         "c-1",
         "gold.CounterSource",
@@ -149,3 +149,30 @@ def test_a_limit_of_memory_is_a_number() -> None:
     assert spec(SOURCE, kcli_task_memory_max_bytes="1000").memory_bytes_max == 1000
     with pytest.raises(ConfigError, match=r"kcli\.task\.memory\.max\.bytes"):
         plans(kcli_task_memory_max_bytes="-1")
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"errors.retry.timeout": "soon"},
+            "Invalid value soon for configuration errors.retry.timeout: Not a number",
+        ),
+        (
+            {"errors.tolerance": "ALL"},
+            "Invalid value ALL for configuration errors.tolerance: String must be one of",
+        ),
+        (
+            {"transaction.boundary": "x"},
+            "Invalid value x for configuration transaction.boundary: String must be one",
+        ),
+        (
+            {"key.converter": "Nope"},
+            "Invalid value Nope for configuration key.converter: Class Nope could not be f",
+        ),
+    ],
+)
+def test_an_invalid_configuration_of_the_topic_fails_the_task(keys: Config, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        spec({**SOURCE, **keys})
+    assert str(refused.value).startswith(message)
