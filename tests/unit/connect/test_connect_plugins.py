@@ -10,7 +10,7 @@ import pytest
 
 from kcli import KAFKA_VERSION
 from kcli.connect.config.foreign import REPLACEMENTS, replacement
-from kcli.connect.config.plugin import CONNECTORS, Plugin, PluginType, VersionNotFound, load_class
+from kcli.connect.config.plugin import CLASSPATH, CONNECTORS, Plugin, PluginType, VersionNotFound, load_class
 from kcli.connect.config.plugin_scan import Scan, locations, scan_installed, scan_location
 from kcli.connect.config.plugin_table import PluginTable, load_plugins
 from kcli.connect.config.versions import InvalidVersion
@@ -189,6 +189,19 @@ def test_entry_points_of_a_location(tmp_path: Path, module: str) -> None:
     assert locations(tmp_path) == [tmp_path]
     [found] = scan_location(tmp_path).plugins
     assert (found.class_name, found.version, found.has_entry_point) == (f"{module}.Orders", "1.5", True)
+
+
+def test_installed_packages_have_plugins(
+    tmp_path: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f"{module}.py").write_text(
+        SOURCE.format(name="Orders", body="java_class = 'com.example.Orders'")
+    )
+    write_entry_points(tmp_path, "orders", f"[kcli.connect.source]\norders = {module}:Orders\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = PluginTable([scan_installed()]).find("Orders")
+    assert (found.class_name, found.version, found.path) == ("com.example.Orders", "1.5", None)
+    assert (found.location, found.has_entry_point) == (CLASSPATH, True)
 
 
 def test_an_archive_is_a_location(tmp_path: Path, module: str) -> None:
