@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 
 from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, invalid_value
 from kcli.connectors.records import ConnectRecord, R
@@ -15,22 +16,20 @@ from kcli.connectors.transforms.shared import (
     Checked,
     PartTransformation,
     Plans,
+    changed_struct,
     fields_of,
     invalid_setting,
     java_split,
     required_map,
     required_struct,
-    struct_of,
     struct_schema_like,
     type_of,
-    values_of,
 )
 from kcli.formats.connect.errors import DataException, JavaException
 from kcli.formats.connect.header_text import date_text
 from kcli.formats.connect.java_strings import java_string
 from kcli.formats.connect.logical import date_to_days, time_to_ms
 from kcli.formats.connect.schema import DATE, TIME, TIMESTAMP, Field, Schema, SchemaType
-from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Instant, Int8, Int16, Int32, java_class
 from kcli.model.java_numbers import (
     decimal_to_double,
@@ -133,6 +132,7 @@ class Cast(PartTransformation[R]):
         self._whole = spec.get(_WHOLE)
         # Java casts the fields of a map in this order, which decides about the error if two fields cannot be cast.
         self._targets = {name: spec[name] for name in hash_order(name for name in spec if name is not None)}
+        self._casts = {name: partial(cast_value, target=target) for name, target in self._targets.items()}
         self._with_defaults = bool(self.config[REPLACE_NULL])
         self._schemas = Plans(self._cast_schema)
 
@@ -148,17 +148,8 @@ class Cast(PartTransformation[R]):
             fields = required_map(value, _PURPOSE)
             new = {name: cast_value(None, fields.get(name), target) for name, target in self._targets.items()}
             return None, fields | new
-        return new_schema, self._cast_struct(required_struct(value, _PURPOSE), new_schema)
-
-    def _cast_struct(self, struct: Struct, schema: Schema) -> Struct:
-        values = values_of(struct, with_defaults=self._with_defaults)
-        positions = struct.schema.positions
-        for name, target in self._targets.items():
-            position = positions.get(name)
-            if position is not None:
-                field = struct.schema.fields[position]
-                values[position] = cast_value(field.schema, values[position], target)
-        return struct_of(schema, values)
+        struct = required_struct(value, _PURPOSE)
+        return new_schema, changed_struct(struct, new_schema, self._casts, with_defaults=self._with_defaults)
 
     def _cast_schema(self, schema: Schema) -> Schema:
         if self._whole is not None:

@@ -121,10 +121,9 @@ class InsertField(PartTransformation[R]):
             return None, fields | {name: item for name, item in inserted if item is not None}
         struct = required_struct(value, _PURPOSE)
         extended = self._schemas.of(struct.schema)
-        values = values_of(struct, with_defaults=self._with_defaults)
-        return extended, struct_of(
-            extended, values, [insertion.stored(record) for insertion in self._insertions]
-        )
+        made = struct_of(extended, values_of(struct, with_defaults=self._with_defaults))
+        made.values[-len(self._insertions) :] = [insertion.stored(record) for insertion in self._insertions]
+        return extended, made
 
     def _extended(self, schema: Schema) -> Schema:
         return struct_schema_like(

@@ -13,10 +13,9 @@ from kcli.connectors.transforms.shared import (
     REPLACE_NULL_KEY,
     NonEmptyList,
     PartTransformation,
+    changed_struct,
     required_map,
     required_struct,
-    struct_of,
-    values_of,
 )
 from kcli.formats.connect.errors import DataException, JavaException
 from kcli.formats.connect.schema import Schema, SchemaType
@@ -70,7 +69,7 @@ class MaskField(PartTransformation[R]):
 
     def prepare(self) -> None:
         # Java masks the fields of a map in this order, which decides about the error if two fields cannot be masked.
-        self._fields = dict.fromkeys(copied_hash_order(self.texts(_FIELDS)))
+        self._masks = dict.fromkeys(copied_hash_order(self.texts(_FIELDS)), self._masked)
         replacement = self.config[_REPLACEMENT]
         self._replacement = replacement if isinstance(replacement, str) else None
         self._with_defaults = bool(self.config[REPLACE_NULL])
@@ -80,13 +79,10 @@ class MaskField(PartTransformation[R]):
     ) -> tuple[Schema | None, object]:
         if schema is None:
             fields = required_map(value, _PURPOSE)
-            return None, fields | {name: self._masked(None, fields.get(name)) for name in self._fields}
+            return None, fields | {name: self._masked(None, fields.get(name)) for name in self._masks}
         struct = required_struct(value, _PURPOSE)
-        values = values_of(struct, with_defaults=self._with_defaults)
-        for position, field in enumerate(struct.schema.fields):
-            if field.name in self._fields:
-                values[position] = self._masked(field.schema, values[position])
-        return schema, struct_of(struct.schema, values)
+        masks = self._masks
+        return schema, changed_struct(struct, struct.schema, masks, with_defaults=self._with_defaults)
 
     def _masked(self, schema: Schema | None, value: object) -> object:
         if value is None:

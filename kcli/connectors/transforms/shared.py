@@ -20,6 +20,8 @@ SCHEMAS_MAX = 16
 """Schemas that a transformation remembers. Kafka Connect has the same limit."""
 
 Plan = TypeVar("Plan")
+Change = Callable[[Schema, object], object]
+"""Returns the new value of a field. The arguments are the schema and the old value. Raises ConnectException."""
 
 
 class KafkaTransformation(Transformation[R]):
@@ -236,15 +238,33 @@ def values_of(value: Struct, *, with_defaults: bool) -> list[object]:
     return values
 
 
-def struct_of(schema: Schema, values: list[object], inserted: Sequence[object] = ()) -> Struct:
-    """A struct of values that fit its fields by their types. Raises DataException for a missing value of a required
-    field, except among the `inserted` values of the last fields."""
+def struct_of(schema: Schema, values: list[object]) -> Struct:
+    """A struct of values that fit its first fields by their types. Raises DataException for a missing value of a
+    required field among them."""
     made = Struct(schema)
     if None in values:
         for item, value in zip(schema.fields, values, strict=False):
             if value is None and not item.schema.optional:
                 made.put(item.name, None)
-    made.values = [*values, *inserted]
+    made.values[: len(values)] = values
+    return made
+
+
+def changed_struct(
+    struct: Struct, schema: Schema, changes: Mapping[str, Change], *, with_defaults: bool
+) -> Struct:
+    """A struct of the same fields, of which `changes` makes new values. `schema` has the new types of the fields.
+
+    Raises the error of the first field that has no valid value.
+    """
+    made = Struct(schema)
+    values = values_of(struct, with_defaults=with_defaults)
+    for position, field in enumerate(struct.schema.fields):
+        if field.name in changes:
+            values[position] = changes[field.name](field.schema, values[position])
+        if values[position] is None and not schema.fields[position].schema.optional:
+            made.put(field.name, None)
+    made.values = values
     return made
 
 

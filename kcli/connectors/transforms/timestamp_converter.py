@@ -12,13 +12,12 @@ from kcli.connectors.transforms.shared import (
     REPLACE_NULL_KEY,
     PartTransformation,
     Plans,
+    changed_struct,
     fields_of,
     invalid_setting,
     required_map,
     required_struct,
-    struct_of,
     struct_schema_like,
-    values_of,
 )
 from kcli.formats.connect.errors import ConnectException, DataException, JavaException
 from kcli.formats.connect.schema import (
@@ -37,6 +36,7 @@ from kcli.formats.connect.schema import (
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import MS_PER_DAY, Instant, Int64, java_class
 from kcli.model.java_dates import SimpleDateFormat, UnparseableDate
+from kcli.model.java_numbers import to_long
 from kcli.model.java_text import LONG_MAX, LONG_MIN, trim
 
 _FIELD = "field"
@@ -122,7 +122,7 @@ class TimestampConverter(PartTransformation[R]):
         writers: Mapping[str, Callable[[int], object]] = {
             _STRING: self._write_text,
             _UNIX: self._write_number,
-            _DATE: lambda ms: Instant(ms - ms % MS_PER_DAY),
+            _DATE: lambda ms: Instant(to_long(ms - ms % MS_PER_DAY)),
             _TIME: lambda ms: Instant(ms % MS_PER_DAY),
             _TIMESTAMP: Instant,
         }
@@ -151,7 +151,7 @@ class TimestampConverter(PartTransformation[R]):
             return None, self._converted_without_schema(value)
         if not self._field:
             schemas = _OPTIONAL_SCHEMAS if schema.optional else _SCHEMAS
-            return schemas[self._target], self._converted(value, _type_of_schema(schema))
+            return schemas[self._target], self._converted_value(schema, value)
         struct = None if value is None else required_struct(value, _PURPOSE)
         converted = self._schemas.of(schema)
         return converted, None if struct is None else self._converted_struct(struct, converted)
@@ -167,12 +167,11 @@ class TimestampConverter(PartTransformation[R]):
         return None if value is None else self._write(self._readers[source](value))
 
     def _converted_struct(self, struct: Struct, schema: Schema) -> Struct:
-        values = values_of(struct, with_defaults=self._with_defaults)
-        position = struct.schema.positions.get(self._field)
-        if position is not None:
-            source = _type_of_schema(struct.schema.fields[position].schema)
-            values[position] = self._converted(values[position], source)
-        return struct_of(schema, values)
+        changes = {self._field: self._converted_value}
+        return changed_struct(struct, schema, changes, with_defaults=self._with_defaults)
+
+    def _converted_value(self, schema: Schema, value: object) -> object:
+        return self._converted(value, _type_of_schema(schema))
 
     def _converted_schema(self, schema: Schema) -> Schema:
         fields = [self._converted_field(field) for field in fields_of(schema)]

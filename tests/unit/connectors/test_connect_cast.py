@@ -221,6 +221,12 @@ def test_a_value_that_cannot_be_cast_is_refused(
     assert refusal("Cast$Value", sink(value, schema), spec=target) == chain
 
 
+def test_the_error_of_the_first_field_is_reported() -> None:
+    schema = struct_schema({"a": INT32_SCHEMA, "b": array_schema(INT64_SCHEMA)})
+    chain = [("DataException", 'Invalid value: null used for required field: "a", schema type: INT32')]
+    assert refusal("Cast$Value", sink(Struct(schema, {"b": []}), schema), spec="b:int8") == chain
+
+
 @pytest.mark.parametrize(
     ("spec", "message"),
     [

@@ -306,6 +306,10 @@ def test_an_unknown_partition_and_timestamp_are_not_inserted() -> None:
 
 
 def test_the_offset_of_a_source_record_is_refused() -> None:
+    schema = struct_schema({"a": INT32_SCHEMA})
+    incomplete = SourceRecord({}, {}, "t", Struct(schema), schema)
+    ((_, first),) = refusal("InsertField$Value", incomplete, offset_field="o")
+    assert first == 'Invalid value: null used for required field: "a", schema type: INT32'
     chain = refusal("InsertField$Value", SourceRecord({}, {}, "t", {}), offset_field="o")
     message = (
         "Only SinkRecord supported for [field insertion], found: org.apache.kafka.connect.source.SourceRecord"

@@ -33,6 +33,7 @@ OPTIONAL_TIMESTAMP = Schema(SchemaType.INT64, optional=True, name=TIMESTAMP, ver
         (MS, "Date", {}, Instant(1_699_920_000_000)),
         (MS, "Time", {}, Instant(80_000_123)),
         (Instant(-1), "Date", {}, Instant(-86_400_000)),
+        (-LARGEST_LONG - 1, "Date", {}, Instant(9_223_372_036_794_351_616)),
         (Instant(-1), "Time", {}, Instant(86_399_999)),
         (MS, "Timestamp", {}, Instant(MS)),
         (7, "Timestamp", {"unix_precision": "seconds"}, Instant(7000)),
