@@ -15,9 +15,10 @@ from kcli.connectors.transforms.shared import (
     required_map,
     required_struct,
     struct_schema_like,
+    text_key,
     type_of,
 )
-from kcli.formats.connect.errors import DataException, JavaException
+from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.schema import Field, Schema, SchemaType
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import java_class
@@ -78,7 +79,8 @@ class Flatten(PartTransformation[R]):
 
     def _pairs(self, fields: dict[object, object], prefix: str) -> Iterator[tuple[object, object]]:
         for key, value in fields.items():
-            name = self._name(prefix, _text_key(key, prefix))
+            text = text_key(key)
+            name = self._name(prefix, "null" if text is None else text)
             kind = type_of(value)
             if kind is SchemaType.MAP:
                 yield from self._pairs(required_map(value, _PURPOSE), name)
@@ -155,14 +157,3 @@ def _fill(made: Struct, struct: Struct, level: _Level) -> None:
             made.put(place, field.schema.default if value is None else value)
         elif value is not None:
             _fill(made, required_struct(value, _PURPOSE), place)
-
-
-def _text_key(key: object, prefix: str) -> str:
-    if isinstance(key, str) or key is None:
-        return "null" if key is None else key
-    name = java_class(key)
-    raise JavaException(
-        "java.lang.ClassCastException",
-        f"class {name} cannot be cast to class java.lang.String ({name} and java.lang.String are in module java.base of"
-        " loader 'bootstrap')",
-    )

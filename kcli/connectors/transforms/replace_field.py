@@ -19,6 +19,7 @@ from kcli.connectors.transforms.shared import (
     required_struct,
     struct_of,
     struct_schema_like,
+    text_key,
     values_of,
 )
 from kcli.formats.connect.schema import Field, Schema
@@ -99,16 +100,17 @@ class ReplaceField(PartTransformation[R]):
             return schema, value
         if schema is None:
             fields = required_map(value, _PURPOSE)
+            named = ((text_key(key), item) for key, item in fields.items())
             return None, {
-                self._renames.get(name, name): item  # type: ignore[call-overload]
-                for name, item in fields.items()
+                name if name is None else self._renames.get(name, name): item
+                for name, item in named
                 if self._keeps(name)
             }
         struct = required_struct(value, _PURPOSE)
         plan = self._plans.of(struct.schema)
         return plan.schema, self._replaced(struct, plan)
 
-    def _keeps(self, name: object) -> bool:
+    def _keeps(self, name: str | None) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _plan(self, schema: Schema) -> _Plan:

@@ -10,7 +10,7 @@ from kcli import KAFKA_VERSION
 from kcli.config.definition import ConfigError, ConfigKey, ConfigType, ConfigValue, Importance, invalid_value
 from kcli.connectors.records import ConnectRecord, Header, R, copied
 from kcli.connectors.transformation import Transformation
-from kcli.formats.connect.errors import DataException
+from kcli.formats.connect.errors import DataException, JavaException
 from kcli.formats.connect.schema import Field, Schema, SchemaType
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Float64, FrozenMap, Int8, Int16, Int32, Int64, java_class
@@ -159,6 +159,18 @@ def required_struct(value: object, purpose: str) -> Struct:
     if not isinstance(value, Struct):
         raise DataException(f"Only Struct objects supported for [{purpose}], found: {java_class(value)}")
     return value
+
+
+def text_key(key: object) -> str | None:
+    """A key of a map, which is the name of a field. Raises the error of Java's cast for a key that is no text."""
+    if key is None or isinstance(key, str):
+        return key
+    name = java_class(key)
+    raise JavaException(
+        "java.lang.ClassCastException",
+        f"class {name} cannot be cast to class java.lang.String ({name} and java.lang.String are in module java.base of"
+        " loader 'bootstrap')",
+    )
 
 
 def type_of(value: object) -> SchemaType | None:

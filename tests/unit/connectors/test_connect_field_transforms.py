@@ -157,6 +157,13 @@ def test_a_rename_of_a_missing_field_reads_the_missing_field() -> None:
     assert refusal("ReplaceField$Value", record, renames="a:b") == [("SchemaBuilderException", message)]
 
 
+def test_a_key_of_a_map_that_is_no_text_is_no_field() -> None:
+    replace = transformation("ReplaceField$Value", exclude="a")
+    assert replace.apply(sink({None: 1, "a": 2})) == sink({None: 1})
+    ((java_class, _),) = refusal("ReplaceField$Value", sink({5: 1}), exclude="a")
+    assert java_class == "ClassCastException"
+
+
 @pytest.mark.parametrize("item", ["a", "a:", "a:b:c", ":"])
 def test_a_rename_has_two_names(item: str) -> None:
     message = f"Invalid value [{item}] for configuration renames: Invalid rename mapping: {item}"
