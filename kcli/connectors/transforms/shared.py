@@ -251,13 +251,10 @@ def values_of(value: Struct, *, with_defaults: bool) -> list[object]:
 
 
 def struct_of(schema: Schema, values: list[object]) -> Struct:
-    """A struct of values that fit its first fields by their types. Raises DataException for a missing value of a
-    required field among them."""
+    """A struct of values that fit its first fields by their types. Raises DataException as `_check` does."""
     made = Struct(schema)
-    if None in values:
-        for item, value in zip(schema.fields, values, strict=False):
-            if value is None and not item.schema.optional:
-                made.put(item.name, None)
+    for item, value in zip(schema.fields, values, strict=False):
+        _check(made, item, value)
     made.values[: len(values)] = values
     return made
 
@@ -274,10 +271,17 @@ def changed_struct(
     for position, field in enumerate(struct.schema.fields):
         if field.name in changes:
             values[position] = changes[field.name](field.schema, values[position])
-        if values[position] is None and not schema.fields[position].schema.optional:
-            made.put(field.name, None)
+        _check(made, schema.fields[position], values[position])
     made.values = values
     return made
+
+
+def _check(made: Struct, field: Field, value: object) -> None:
+    """Raises DataException for a missing value of a required field. The default of a struct is refused too, because its
+    schema has no default, and so it is not the schema of the field."""
+    is_missing = value is None and not field.schema.optional
+    if is_missing or (type(value) is Struct and value.schema is not field.schema):
+        made.put(field.name, value)
 
 
 def field_value(value: Struct, name: str, *, with_defaults: bool) -> object:

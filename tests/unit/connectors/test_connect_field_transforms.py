@@ -445,6 +445,15 @@ def test_fields_of_the_value_become_the_key() -> None:
     assert config_refusal("ValueToKey", fields="") == "Invalid value [] for configuration fields: Empty list"
 
 
+def test_the_default_of_a_field_that_is_a_struct_is_refused() -> None:
+    bare = struct_schema({"x": INT32_SCHEMA})
+    inner = Schema(SchemaType.STRUCT, default=Struct(bare, {"x": 5}), fields=bare.fields)
+    schema = struct_schema({"in": inner})
+    chain = [("DataException", "Struct schemas do not match.")]
+    assert refusal("InsertField$Value", sink(Struct(schema), schema), topic_field="t") == chain
+    assert refusal("MaskField$Value", sink(Struct(schema), schema), fields="a") == chain
+
+
 def test_a_required_field_without_a_value_is_refused() -> None:
     schema = struct_schema({"a": INT32_SCHEMA})
     message = 'Invalid value: null used for required field: "a", schema type: INT32'
