@@ -210,6 +210,8 @@ class DistributedHerder:
         await self._apply_changes(self._changes.take())
 
     def _seconds_to_wait(self) -> float | None:
+        if self._is_rebalancing:
+            return None  # nothing is done before the next assignment, which wakes the herder
         if self._is_fenced:
             return ERROR_PAUSE_SECONDS
         deadlines = [self._rebalance_at_ms, self._key_expires_ms()]

@@ -266,16 +266,19 @@ class WorkerMembership:
             self._protocol.assignment = None
 
     async def _watch(self, member: Member, protocol: WorkerProtocol) -> None:
-        """Stops the work of this worker if the coordinator is silent for a session, because then the coordinator has
-        removed the worker from the group."""
+        """Stops the work of this worker if the coordinator is silent for almost a session.
+
+        After a session, the coordinator removes the worker from the group. So the work must have stopped by then.
+        """
         group = self._settings.group
+        silence_s = max(group.session_timeout_ms - group.heartbeat_interval_ms, 0) / 1000
         while True:
             now_s, since_s = asyncio.get_running_loop().time(), member.coordinator_silent_since
-            left_s = math.inf if since_s is None else since_s + group.session_timeout_ms / 1000 - now_s
+            left_s = math.inf if since_s is None else since_s + silence_s - now_s
             if left_s <= 0:
                 await protocol.fall_out(_now_ms() + round(left_s * 1000))
                 # The coordinator may know the member still. Only a new assignment starts the work again.
-                member.rejoin("the coordinator was silent for a session")
+                member.rejoin("the coordinator was silent for too long")
                 left_s = math.inf
             await asyncio.sleep(min(left_s, group.heartbeat_interval_ms / 1000))
 

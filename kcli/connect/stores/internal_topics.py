@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kcli.client.client import Client
@@ -30,6 +31,7 @@ class InternalTopics:
     config: ClientConfig
     admin: Client
     clock: Clock
+    open_client: Callable[[ClientConfig], Client] = Client
 
     def configs(self) -> Configs:
         writes_in_transactions = self.group.exactly_once_source.leader_writes_in_transactions
@@ -77,14 +79,16 @@ class InternalTopics:
             client_id=client_id,
             read_committed=self._is_exactly_once,
         )
-        return ConnectorOffsets(Offsets(TopicLog(settings, config, admin, self.clock)), workers)
+        return ConnectorOffsets(
+            Offsets(TopicLog(settings, config, admin, self.clock, self.open_client)), workers
+        )
 
     @property
     def _is_exactly_once(self) -> bool:
         return self.group.exactly_once_source is ExactlyOnceSource.ENABLED
 
     def _log(self, settings: LogTopic) -> TopicLog:
-        return TopicLog(settings, self.config, self.admin, self.clock)
+        return TopicLog(settings, self.config, self.admin, self.clock, self.open_client)
 
 
 def client_id_base(group: GroupConfig) -> str:

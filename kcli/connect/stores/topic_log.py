@@ -46,11 +46,19 @@ class LogTopic:
 class TopicLog:
     """Implements `RecordLog`. It has clients of its own, except for `admin`, with which it creates the topic."""
 
-    def __init__(self, settings: LogTopic, config: ClientConfig, admin: Client, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: LogTopic,
+        config: ClientConfig,
+        admin: Client,
+        clock: Clock,
+        open_client: Callable[[ClientConfig], Client] = Client,
+    ) -> None:
         self._settings = settings
         self._config = config
         self._admin = admin
         self._clock = clock
+        self._open_client = open_client
         self._stack = contextlib.AsyncExitStack()
         self._table: TopicTable | None = None
         self._leader: TransactionalWriter | None = None
@@ -88,7 +96,7 @@ class TopicLog:
         self._table = None
 
     def _client(self, client_id: str) -> Client:
-        return Client(dataclasses.replace(self._config, client_id=client_id))
+        return self._open_client(dataclasses.replace(self._config, client_id=client_id))
 
     # The topic.
 
