@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connect.config.plugin import Plugin, PluginType, load_class
@@ -121,6 +121,7 @@ PLUGINS = TestPlugins(
         "gold.CounterSource": (f"{_RIG}:CounterSource", PluginType.SOURCE),
         "gold.PickySink": (f"{_RIG}:PickySink", PluginType.SINK),
         "gold.Flaky": (f"{_RIG}:Flaky", PluginType.TRANSFORMATION),
+        "rigs.Monitor": (f"{_RIG}:MonitorSource", PluginType.SOURCE),
         "rigs.Trouble": (f"{_RIG}:TroubleSource", PluginType.SOURCE),
         PLAIN: (f"{_RIG}:PlainText", PluginType.CONVERTER),
         "org.apache.kafka.connect.storage.SimpleHeaderConverter": (
@@ -136,6 +137,8 @@ class World:
     engine: WorkerEngine
     statuses: Statuses
     offsets: MemoryOffsets
+    secrets: dict[str, str]
+    """The values of placeholders. A test may add some."""
 
     async def start(
         self, name: str, config: Mapping[str, str], target: TargetState = TargetState.STARTED
@@ -179,13 +182,14 @@ async def running(port: int, plugins: TestPlugins = PLUGINS, /, **worker: str) -
     async def offsets_of(_config: Config) -> OffsetStore:
         return offsets
 
-    engine = WorkerEngine(distributed_config(properties), plugins, offsets_of, statuses)
+    secrets: dict[str, str] = {}
+
+    def resolve(config: Config) -> Config:
+        return {key: value and secrets.get(value, value) for key, value in config.items()}
+
+    engine = WorkerEngine(distributed_config(properties), plugins, offsets_of, statuses, resolve)
     try:
         await engine.start()
-        yield World(engine, statuses, offsets)
+        yield World(engine, statuses, offsets, secrets)
     finally:
         await engine.close()
-
-
-def ids(connector: str, numbers: Iterable[int] = (0,)) -> list[TaskId]:
-    return [TaskId(connector, number) for number in numbers]

@@ -232,3 +232,24 @@ class TroubleSource(SourceConnector):
             while True:
                 pass
         return super().task_configs(max_tasks)
+
+
+class MonitorSource(SourceConnector):
+    """Works between two calls: asks for other task configurations, and then fails."""
+
+    version = "1.0"
+    config_def = ConfigDef(())
+    task_class = TroubleTask
+    monitors = True
+
+    def start(self, config: Config) -> None:
+        self.config = config
+        self.calls = 0
+
+    def task_configs(self, max_tasks: int) -> Sequence[Config]:
+        self.calls += 1
+        if self.calls == 1:
+            self.context.request_task_reconfiguration()
+        else:
+            self.context.raise_error(ConnectException("the database is gone"))
+        return [{**self.config, "calls": str(self.calls), "offset": str(self.context.offset({"task": "0"}))}]
