@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -27,7 +26,7 @@ from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
 from kcli.connect.herders.standalone import StandaloneHerder
-from kcli.connect.model import Config, State
+from kcli.connect.model import Config
 from kcli.connect.rest.forwarding import Forwarder
 from kcli.connect.stores.configs import Configs
 from kcli.connect.stores.internal_topics import InternalTopics, client_id_base
@@ -36,8 +35,8 @@ from kcli.connect.stores.offset_file import OffsetFile
 from kcli.connect.stores.own_offsets import OwnOffsets
 from kcli.connect.stores.statuses import Statuses
 from kcli.connect.stores.store import OffsetStore, StatusStore
-from kcli.connect.workers.engine import OffsetsOf, WorkerEngine
-from kcli.connect.workers.metrics import quoted
+from kcli.connect.workers.connector_offsets import OffsetsOf
+from kcli.connect.workers.engine import WorkerEngine
 from kcli.formats.connect.errors import ConnectException
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
@@ -89,7 +88,7 @@ class StandaloneWorker:
 
     def beans(self) -> Beans:
         """The metrics, by the name of an MBean."""
-        return _engine_beans(self._engine)
+        return self._engine.metrics()
 
     async def started(self) -> None:
         await self._started.wait()
@@ -152,26 +151,13 @@ class DistributedWorker:
 
     def beans(self) -> Beans:
         """The metrics, by the name of an MBean."""
-        return {**_engine_beans(self._engine), **self.herder.beans()}
+        return {**self._engine.metrics(), **self.herder.beans()}
 
     async def started(self) -> None:
         await self.herder.started()
 
     def stop(self) -> None:
         self.herder.stop()
-
-
-def _engine_beans(engine: WorkerEngine) -> Beans:
-    worker = "kafka.connect:type=connect-worker-metrics"
-    tasks = Counter((id.connector, state) for id, state in engine.task_states().items())
-    beans: dict[str, Mapping[str, float | str]] = {**engine.beans, worker: engine.worker_bean()}
-    for name in engine.connector_names():
-        counts = {state: tasks[name, state] for state in State}
-        beans[f"{worker},connector={quoted(name)}"] = {
-            "connector-total-task-count": float(sum(counts.values())),
-            **{f"connector-{state.lower()}-task-count": float(count) for state, count in counts.items()},
-        }
-    return beans
 
 
 def _engine(

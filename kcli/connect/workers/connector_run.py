@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
@@ -110,7 +111,14 @@ class ConnectorProcess:
             self._result = None
 
     async def close(self, timeout_s: float) -> None:
-        """Stops the Connector object, and ends its process."""
+        """Stops the Connector object, and ends its process. A call that takes longer than the time-out fails."""
+        if self._calling.locked() and self._child is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s), self._calling:
+                    pass
+            if self._calling.locked() and self._child is not None:
+                LOG.error("Graceful stop of connector %s failed; its process is ended.", self._spec.connector)
+                self._child.kill()
         async with self._calling:
             if self._idle is not None:
                 self._idle.cancel()

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connect.config.connector_keys import TASKS_MAX
 from kcli.connect.config.plugin import Plugin, Plugins
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, SourceOffsets, State, TargetState, TaskId
-from kcli.connect.stores.store import OffsetStore
 from kcli.connect.tasks.traces import java_trace
-from kcli.connect.workers import offsets as source_offsets
-from kcli.connect.workers import sink_offsets
-from kcli.connect.workers.admin import admin_client
+from kcli.connect.workers.connector_offsets import ConnectorOffsets, OffsetsOf
 from kcli.connect.workers.connector_run import CallError, ConnectorProcess
-from kcli.connect.workers.metrics import Beans, StartUps, connector_bean, merge_report, remove_task, task_bean
+from kcli.connect.workers.metrics import Attributes, EngineMetrics
 from kcli.connect.workers.nursery import Nursery
 from kcli.connect.workers.plans import Plans, Resolve, Texts
 from kcli.connect.workers.task_run import TaskRun
@@ -34,9 +31,6 @@ _CONNECTORS = logging.getLogger("org.apache.kafka.connect.runtime.WorkerConnecto
 
 CONNECTOR_CALL_S = 60.0
 """The longest time of one call of a connector's method. Java waits 90 s for a REST request."""
-
-OffsetsOf = Callable[[Config], Awaitable[OffsetStore]]
-"""The store of the source offsets of a connector, by its configuration. An empty configuration means the worker's."""
 
 
 class TooManyTasksException(ConnectException):
@@ -67,19 +61,18 @@ class WorkerEngine:
     resolve: Resolve = dict
     preloaded: Sequence[str] = ()
     """Modules of plugins that the nursery imports, so that tasks start faster and share their memory."""
-    beans: Beans = field(default_factory=dict)
-    """The metrics: by the name of an MBean, the values of its attributes."""
     _plans: Plans = field(init=False)
     _nursery: Nursery = field(init=False)
     _connectors: dict[str, RunningConnector] = field(init=False, default_factory=dict)
     _tasks: dict[TaskId, TaskRun] = field(init=False, default_factory=dict)
     _levels: dict[str, int] = field(init=False, default_factory=lambda: {"root": logging.INFO})
-    _connector_starts: StartUps = field(init=False, default_factory=lambda: StartUps("connector"))
-    _task_starts: StartUps = field(init=False, default_factory=lambda: StartUps("task"))
+    _metrics: EngineMetrics = field(init=False, default_factory=EngineMetrics)
+    _offsets: ConnectorOffsets = field(init=False)
 
     def __post_init__(self) -> None:
         self._plans = Plans(self.worker, self.plugins, self.resolve)
         self._nursery = Nursery(self.preloaded)
+        self._offsets = ConnectorOffsets(self._plans, self.offsets_of, self._call_once)
 
     async def start(self) -> None:
         """Starts the process from which tasks are forked, so that the first task need not wait for it."""
@@ -96,14 +89,14 @@ class WorkerEngine:
     async def start_connector(self, name: str, config: Config, target: TargetState) -> None:
         if name in self._connectors:
             raise ConnectException(f"Connector with name {name} already exists")
-        self._connector_starts.attempts += 1
+        self._metrics.connector_starts.attempts += 1
         try:
             connector = self._new_connector(name, config)
             self._connectors[name] = connector
-            self._describe(connector)
+            self._metrics.add_connector(name, connector.plugin, self.type_of(config))
             await self._set_connector_target(connector, target)
         except Exception as error:
-            self._connector_starts.failures += 1
+            self._metrics.connector_starts.failures += 1
             self._connector_failed(name, error)
             raise
 
@@ -138,7 +131,7 @@ class WorkerEngine:
             LOG.warning("Ignoring stop request for unowned connector %s", name)
             return
         await connector.process.close(self._graceful_s)
-        self.beans.pop(connector_bean(name), None)
+        self._metrics.remove_connector(name)
         if connector.state is not State.FAILED:
             self.listener.changed(
                 TaskId(name, CONNECTOR), State.UNASSIGNED, trace=None, version=connector.plugin.version
@@ -231,20 +224,12 @@ class WorkerEngine:
         connector = self._connectors.get(name)
         if connector is not None:
             connector.state = state
-            self.beans.setdefault(connector_bean(name), {})["status"] = state.lower()
+            self._metrics.set_state(TaskId(name, CONNECTOR), state)
         version = None if connector is None else connector.plugin.version
         self.listener.changed(TaskId(name, CONNECTOR), state, trace=trace, version=version)
 
     def reconfigure(self, name: str) -> None:
         self.listener.reconfigure(name)
-
-    def _describe(self, connector: RunningConnector) -> None:
-        self.beans[connector_bean(connector.name)] = {
-            "connector-class": connector.plugin.class_name,
-            "connector-type": str(self.type_of(connector.config)),
-            "connector-version": connector.plugin.version,
-            "status": "unassigned",
-        }
 
     # Tasks
 
@@ -252,7 +237,7 @@ class WorkerEngine:
         if start.id in self._tasks:
             raise ConnectException(f"Task already exists in this worker: {start.id}")
         LOG.info("[%s|task-%d] Creating task %s", start.id.connector, start.id.task, start.id)
-        self._task_starts.attempts += 1
+        self._metrics.task_starts.attempts += 1
         run = await self._new_run(start)
         self._tasks[start.id] = run
         try:
@@ -261,13 +246,14 @@ class WorkerEngine:
             config = self._plans.resolved(start.connector_config)
             self._check_tasks_max(run.context, start.id.connector, config, start.task_count)
             spec = self._plans.task(start.id, start.connector_config, start.task_config, start.target)
+            self._metrics.add_task(start.id, spec, run.version)
             is_built = await run.start(self._nursery, spec)
         except Exception as error:
             LOG.error("%sFailed to start task %s", run.context, start.id, exc_info=error)
             run.failed(java_trace(error))
             is_built = False
         if not is_built:
-            self._task_starts.failures += 1
+            self._metrics.task_starts.failures += 1
         return is_built
 
     async def _new_run(self, start: TaskStart) -> TaskRun:
@@ -300,7 +286,7 @@ class WorkerEngine:
         for run in runs:
             if self._tasks.get(run.id) is run:
                 del self._tasks[run.id]
-                remove_task(self.beans, run.id)
+                self._metrics.remove_task(run.id)
 
     @property
     def _graceful_s(self) -> float:
@@ -319,9 +305,7 @@ class WorkerEngine:
 
     def task_state(self, run: TaskRun, state: State, trace: str | None = None) -> None:
         """Reports the state of a task. Called by `TaskRun`."""
-        run.state = state
-        bean = self.beans.setdefault(task_bean("connector-task-metrics", run.id), {})
-        bean["status"] = state.lower()
+        self._metrics.set_state(run.id, state)
         self.listener.changed(run.id, state, trace=trace, version=run.version)
 
     def task_used_topic(self, run: TaskRun, topic: str) -> None:
@@ -329,7 +313,7 @@ class WorkerEngine:
             self.listener.used_topic(run.id, topic)
 
     def task_metrics(self, run: TaskRun, body: object) -> None:
-        merge_report(self.beans, run.id, body)
+        self._metrics.merge_report(run.id, body)
 
     # What runs here
 
@@ -342,18 +326,9 @@ class WorkerEngine:
     def type_of(self, config: Config) -> ConnectorType:
         return self._plans.type_of(self.resolve(config))
 
-    def task_states(self) -> Mapping[TaskId, State]:
-        """The last reported state of each task of this worker."""
-        return {id: run.state for id, run in self._tasks.items()}
-
-    def worker_bean(self) -> dict[str, float]:
-        """The attributes of connect-worker-metrics."""
-        return {
-            "connector-count": len(self._connectors),
-            "task-count": len(self._tasks),
-            **self._connector_starts.attributes(),
-            **self._task_starts.attributes(),
-        }
+    def metrics(self) -> Mapping[str, Attributes]:
+        """The metrics of the worker, its connectors and its tasks, by the name of their MBean."""
+        return self._metrics.beans(self.connector_names(), self.task_ids())
 
     def log_levels(self) -> Mapping[str, int]:
         return self._levels
@@ -369,63 +344,10 @@ class WorkerEngine:
     # Offsets
 
     async def offsets(self, name: str, config: Config) -> SourceOffsets:
-        resolved = self._plans.resolved(config)
-        if self.type_of(config) is ConnectorType.SOURCE:
-            store = await self.offsets_of(resolved)
-            await store.refresh()
-            return source_offsets.connector_offsets(store, name)
-        async with admin_client(self._plans.admin(TaskId(name, CONNECTOR), resolved)) as client:
-            committed = await sink_offsets.group_offsets(client, self._plans.sink_group(name, resolved))
-        return sink_offsets.to_request(committed)
+        return await self._offsets.read(name, config)
 
     async def alter_offsets(self, name: str, config: Config, offsets: SourceOffsets | None) -> str:
-        resolved = self._plans.resolved(config)
-        try:
-            if self.type_of(config) is ConnectorType.SOURCE:
-                is_sure = await self._alter_source(name, resolved, offsets)
-            else:
-                is_sure = await self._alter_sink(name, resolved, offsets)
-        except CallError as error:
-            if error.java_class == "java.lang.UnsupportedOperationException":
-                raise ConnectException(
-                    f"Failed to modify offsets for connector {name} because it doesn't support external modification "
-                    "of offsets"
-                ) from error
-            raise
-        done = "reset" if offsets is None else "altered"
-        if is_sure:
-            return f"The offsets for this connector have been {done} successfully"
-        return (
-            f"The Connect framework-managed offsets for this connector have been {done} successfully. However, if "
-            f"this connector manages offsets externally, they will need to be manually {done} in the system that the "
-            "connector uses."
-        )
-
-    async def _alter_source(self, name: str, config: Texts, offsets: SourceOffsets | None) -> bool:
-        store = await self.offsets_of(config)
-        await store.refresh()
-        if offsets is None:
-            offsets = [(partition, None) for partition in store.partitions(name)]
-        body = [[partition, offset] for partition, offset in offsets]
-        is_sure = await self._call_once(name, config, "alter_offsets", body)
-        await store.put(source_offsets.entries_of(store, name, offsets))
-        return bool(is_sure)
-
-    async def _alter_sink(self, name: str, config: Texts, offsets: SourceOffsets | None) -> bool:
-        group = self._plans.sink_group(name, config)
-        async with admin_client(self._plans.admin(TaskId(name, CONNECTOR), config)) as client:
-            if offsets is None:
-                committed = await sink_offsets.group_offsets(client, group)
-                changes: sink_offsets.GroupOffsets = dict.fromkeys(committed)
-            else:
-                changes = sink_offsets.from_request(offsets)
-            body = [[partition.topic, partition.partition, offset] for partition, offset in changes.items()]
-            is_sure = await self._call_once(name, config, "alter_offsets", body)
-            if offsets is None:
-                await sink_offsets.delete_group(client, name, group)
-            else:
-                await sink_offsets.alter_group(client, name, group, changes)
-        return bool(is_sure)
+        return await self._offsets.alter(name, config, offsets)
 
 
 _STATES = {

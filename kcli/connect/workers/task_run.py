@@ -53,11 +53,9 @@ class TaskRun:
         self._store = store
         self._worker_store = worker_store
         self._may_start = may_start
-        self.state = State.UNASSIGNED
-        """The last state that was reported."""
         self._child: Child | None = None
         self._built: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._has_ended = False
         self._killed_for = ""
         self._copies: set[asyncio.Task[None]] = set()
@@ -70,12 +68,16 @@ class TaskRun:
 
     async def start(self, nursery: Nursery, spec: TaskSpec) -> bool:
         """Starts the process. Returns whether the task and its plugins could be made."""
+        if self._stopping.is_set():
+            self._end(State.UNASSIGNED)
+            self.ended.set()
+            return False
         child = Child(self, self.context)
         first = Frame("run", {"spec": packed(spec), "levels": dict(self._owner.log_levels())})
         await child.start(nursery, first)
         self._child = child
         child.status.add_done_callback(self._process_ended)
-        if self._stopping:
+        if self._stopping.is_set():
             child.note("stop")
         try:
             async with asyncio.timeout(BUILD_TIMEOUT_S):
@@ -96,11 +98,8 @@ class TaskRun:
 
     async def stop(self, timeout_s: float) -> None:
         """Asks the task to stop, and ends its process after the time-out."""
-        self._stopping = True
-        if self._child is None:
-            self._end(State.UNASSIGNED)
-            self.ended.set()
-            return
+        self._stopping.set()
+        # Without a process yet, `start` ends the task before the fork, or passes the order on after it.
         self.note("stop")
         try:
             async with asyncio.timeout(timeout_s):
@@ -109,8 +108,9 @@ class TaskRun:
             LOG.error("Graceful stop of task %s failed.", self.id)
             # What the task still sends is ignored, because another worker may run it from now on.
             self._end(State.UNASSIGNED)
-            self._child.kill()
-            await self.ended.wait()
+            if self._child is not None:
+                self._child.kill()
+                await self.ended.wait()
 
     def kill(self) -> None:
         if self._child is not None:
@@ -125,7 +125,7 @@ class TaskRun:
 
     def _process_ended(self, status: asyncio.Future[int]) -> None:
         if not self._has_ended:
-            if self._stopping:
+            if self._stopping.is_set():
                 self._end(State.UNASSIGNED)
             else:
                 self._end(State.FAILED, self._trace_of(status.result()))
@@ -158,7 +158,7 @@ class TaskRun:
             case "stopped", _:
                 self._end(State.UNASSIGNED)
             case "failed", {"trace": str(trace)}:
-                self._end(State.UNASSIGNED if self._stopping else State.FAILED, trace)
+                self._end(State.UNASSIGNED if self._stopping.is_set() else State.FAILED, trace)
             case "used_topic", {"topic": str(topic)}:
                 self._owner.task_used_topic(self, topic)
             case "metrics", _:
