@@ -134,6 +134,24 @@ async def test_a_broken_task_is_a_failed_task_and_never_a_dead_worker(
 
 
 @on_a_loop
+async def test_tasks_that_write_without_end_delay_no_other_task(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    async with connect_engine.running(9, task_shutdown_graceful_timeout_ms="300") as it:
+        floods = {"lines": "flood", "records": "flood the log"}
+        for name, trouble in floods.items():
+            await it.start(name, {"connector.class": "rigs.Trouble", "tasks.max": "1", "trouble": trouble})
+            await it.statuses.reach(TaskId(name, 0), State.RUNNING)
+        (quiet,) = await it.start(
+            "quiet", {"connector.class": "rigs.Trouble", "tasks.max": "1", "trouble": ""}
+        )
+        await it.statuses.reach(quiet, State.RUNNING)
+        await it.engine.stop_tasks([quiet])
+        assert it.statuses.last[quiet] == (State.UNASSIGNED, None)
+        await it.engine.stop_tasks([TaskId(name, 0) for name in floods])
+        assert it.engine.task_ids() == []
+
+
+@on_a_loop
 async def test_no_process_is_left_after_the_end_of_the_engine(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         (source,) = await it.start("c", {**COUNTER, "count": "1000000"})

@@ -3,6 +3,7 @@ that fails. The recordings name them gold.CounterSource, gold.PickySink and gold
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from kcli.formats.connect.errors import ConnectException, DataException, Retriab
 from kcli.formats.connect.schema import Schema, SchemaType
 from kcli.model.topic_partition import TopicPartition
 
+LOG = logging.getLogger(__name__)
 STRING = Schema(SchemaType.STRING)
 OPTIONAL_STRING = Schema(SchemaType.STRING, optional=True)
 
@@ -214,6 +216,12 @@ class TroubleTask(SourceTask):
                 hoard: list[bytearray] = []
                 while True:
                     hoard.append(bytearray(16 * 1024 * 1024))
+            case "flood":
+                while True:
+                    print("")
+            case "flood the log":
+                while True:
+                    LOG.warning("again")
             case "print":
                 print("printed by the task\x1b[31m")
                 os.write(2, b"written to stderr")

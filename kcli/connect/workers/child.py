@@ -19,8 +19,9 @@ FRAMES_PER_TURN = 50
 """The most frames of one process that are handled before the event loop serves others: about a millisecond."""
 REQUESTS_MAX = 32
 """The most requests of one process that wait for an answer. More are not read."""
-OUTPUT_BYTES_PER_TURN = 2048
-"""The most output of one process that becomes log lines before the event loop serves others."""
+OUTPUT_BYTES_PER_TURN = 256
+"""The most output of one process that becomes log lines before the event loop serves others. The log takes a few
+milliseconds for it, even if each byte is a line."""
 LINE_BYTES_MAX = 16_384
 """The longest line of the output in the log. The rest becomes the next line."""
 LOGGER_NAMES_MAX = 1000
@@ -202,8 +203,10 @@ class Child(asyncio.Protocol):
             self._handle(frame)
             await asyncio.sleep(0)
         for _ in range(LAST_READS_MAX):
-            if self._output_fd >= 0:
-                self._read_output()
+            if self._output_fd < 0:
+                break
+            self._read_output()
+            await asyncio.sleep(0)
         self._close_output()
         self._transport.abort()
         for task in self._answering:

@@ -135,6 +135,8 @@ class FileStreamSinkTask(SinkTask):
         except TypeError:
             text = "\n".join([java_string(record.value) for record in records])
         self._file.write(text + "\n")
+        if not self._owns_file:
+            self._file.flush()  # someone may watch the terminal
 
     def flush(self, offsets: Offsets) -> None:
         self._file.flush()
