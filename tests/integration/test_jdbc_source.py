@@ -429,6 +429,16 @@ def test_an_incrementing_column_is_a_whole_number(database: TestedDatabase) -> N
             source.poll(1)
 
 
+def test_a_date_is_no_timestamp(database: TestedDatabase) -> None:
+    if database.kind == "sqlite":
+        pytest.skip("columns of SQLite have values of any type")
+    database.execute("CREATE TABLE t (day DATE NOT NULL)", "INSERT INTO t VALUES ('2024-01-01')")
+    message = "Timestamp column day has the type DATE: expected a date with a time"
+    keys = {"mode": "timestamp", "timestamp_column_name": "day", "table_whitelist": "t"}
+    with running_source(database, **keys) as source, pytest.raises(ConnectException, match=message):
+        source.poll(1)
+
+
 def test_a_dropped_table_fails_the_task_without_a_secret(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id INTEGER)")
     with running_source(database, mode="bulk", table_whitelist="t") as source:

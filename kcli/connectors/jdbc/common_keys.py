@@ -20,6 +20,7 @@ from kcli.connectors.jdbc.moments import time_zone
 
 CALENDARS = ("LEGACY", "PROLEPTIC_GREGORIAN")
 _PREFIX = "connection."
+_CREDENTIALS_PROVIDER = "io.confluent.connect.jdbc.util.DefaultJdbcCredentialsProvider"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,21 @@ class TimeZoneName:
         return "Any valid JDK time zone"
 
 
+@dataclass(frozen=True, slots=True)
+class _OnlyDefaultProvider:
+    """Refuses a class of Java that gets passwords, such as a vault. A config provider does this in kcli."""
+
+    def check(self, key: str, value: ConfigValue) -> None:
+        if value != _CREDENTIALS_PROVIDER:
+            reason = (
+                "classes of Java are not supported. Use a config provider for the password, such as ${file:…}"
+            )
+            raise invalid_value(key, value, reason)
+
+    def __str__(self) -> str:
+        return _CREDENTIALS_PROVIDER
+
+
 @dataclass(slots=True)
 class KeyGroup:
     """Declares the keys of a group, whose order in a form is the order of the declarations."""
@@ -106,6 +122,10 @@ USER_KEY = ConfigKey(
 PASSWORD_KEY = ConfigKey(
     "connection.password", ConfigType.PASSWORD, None, importance=Importance.HIGH,
     documentation="The password of the user.",
+)  # fmt: skip
+CREDENTIALS_KEY = ConfigKey(
+    "jdbc.credentials.provider.class", ConfigType.CLASS, _CREDENTIALS_PROVIDER, _OnlyDefaultProvider(), Importance.LOW,
+    "Accepted only with its default: connection.user and connection.password are the login.",
 )  # fmt: skip
 ATTEMPTS_KEY = ConfigKey(
     "connection.attempts", ConfigType.INT, "3", Range(low=1), Importance.LOW,

@@ -82,9 +82,11 @@ class Database:
         settings = self.settings
         _require("sqlalchemy", "kcli-streaming[connect]")
         self.address = parse_url(settings.url, settings.properties)
-        dialect = dialect_named(settings.dialect_name) or dialect_of(self.address.kind)
+        dialect, named = dialect_of(self.address.kind), dialect_named(settings.dialect_name)
         if dialect is None:
             raise ConnectException(f"{masked(settings.url)}: no dialect for {self.address.kind}")
+        if named not in (None, dialect):
+            raise ConnectException(f"{settings.dialect_name} does not fit {masked(settings.url)}")
         self.dialect = dialect
         if self.address.driver is None:
             _require(dialect.module, dialect.package)

@@ -72,7 +72,7 @@ _BINARIES = frozenset(
     }
 )  # fmt: skip
 _NUMERICS = frozenset({"NUMERIC", "NUMBER"})
-_TIMESTAMPS = frozenset({"TIMESTAMP", "DATETIME", "DATETIME2", "SMALLDATETIME"})
+TIMESTAMP_TYPES = frozenset({"TIMESTAMP", "DATETIME", "DATETIME2", "SMALLDATETIME"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _moment(
         if from_sqlite:
             return TIME_SCHEMA, lambda value: _sqlite_time(value, zone)
         return TIME_SCHEMA, zone.time  # type: ignore[return-value]
-    if column.type in _TIMESTAMPS or column.type == "DATE":
+    if column.type in TIMESTAMP_TYPES or column.type == "DATE":
         form = GRANULARITIES[granularity]
         schema = {
             "connect_logical": TIMESTAMP_SCHEMA,

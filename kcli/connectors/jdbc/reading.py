@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from kcli.connectors.jdbc.database import Column, Database, SqlException
 from kcli.connectors.jdbc.dialects import MARK
-from kcli.connectors.jdbc.field_types import fields_of, micros_reader, refined
+from kcli.connectors.jdbc.field_types import TIMESTAMP_TYPES, fields_of, micros_reader, refined
 from kcli.connectors.jdbc.identifiers import TableName
 from kcli.connectors.jdbc.moments import micros_of, offset_of
 from kcli.connectors.jdbc.positions import Bounds, timestamp_bounds
@@ -192,6 +192,8 @@ class Reader:
             number_at = _position(self.number_column, columns, "Incrementing")
             self._check_number(schema, columns[number_at].name)
         timestamp_at = tuple(_position(name, columns, "Timestamp") for name in self.timestamp_columns)
+        if not self.database.is_sqlite:
+            _check_timestamps([columns[position] for position in timestamp_at])
         return _Result(rows, columns, schema, compile_rows(schema, fields), timestamp_at, number_at)
 
     def _check_number(self, schema: Schema, name: str) -> None:
@@ -338,6 +340,14 @@ def _description(rows: CursorResult[tuple[object, ...]]) -> list[tuple[str, obje
     """The names and the driver's types of the columns of a result."""
     assert rows.cursor is not None, "a SELECT statement has a cursor"
     return [(str(item[0]), item[1]) for item in rows.cursor.description]
+
+
+def _check_timestamps(columns: Sequence[Column]) -> None:
+    for column in columns:
+        if column.type not in TIMESTAMP_TYPES:
+            raise ConnectException(
+                f"Timestamp column {column.name} has the type {column.type}: expected a date with a time"
+            )
 
 
 def _position(name: str, columns: Sequence[Column], kind: str) -> int:

@@ -21,6 +21,7 @@ from kcli.connectors.jdbc.common_keys import (
     ATTEMPTS_KEY,
     BACKOFF_KEY,
     CALENDARS,
+    CREDENTIALS_KEY,
     DIALECT_KEY,
     PASSWORD_KEY,
     QUOTE_KEY,
@@ -77,6 +78,7 @@ def _connection_keys() -> list[ConfigKey]:
     group.add(replace(URL_KEY, default=None, required=True), "JDBC URL", Width.LONG)
     group.add(USER_KEY, "JDBC User")
     group.add(PASSWORD_KEY, "JDBC Password")
+    group.add(CREDENTIALS_KEY, "JDBC Credentials Provider Class", Width.LONG)
     group.add(DIALECT_KEY, "Database Dialect", Width.LONG)
     group.add(ATTEMPTS_KEY, "JDBC connection attempts", Width.SHORT)
     group.add(BACKOFF_KEY, "JDBC connection backoff in milliseconds", Width.SHORT)

@@ -22,6 +22,7 @@ from kcli.connectors.jdbc.common_keys import (
     ATTEMPTS_KEY,
     BACKOFF_KEY,
     CALENDARS,
+    CREDENTIALS_KEY,
     DIALECT_KEY,
     PASSWORD_KEY,
     QUOTE_KEY,
@@ -185,6 +186,7 @@ def _database_keys() -> list[ConfigKey]:
     group.add(url, "JDBC URL", Width.LONG)
     group.add(USER_KEY, "JDBC User", Width.LONG)
     group.add(PASSWORD_KEY, "JDBC Password", Width.SHORT)
+    group.add(CREDENTIALS_KEY, "JDBC Credentials Provider Class", Width.LONG)
     group.add(ATTEMPTS_KEY, "JDBC connection attempts", Width.SHORT)
     group.add(BACKOFF_KEY, "JDBC connection backoff in milliseconds", Width.SHORT)
     for name, display, doc, validator in (
@@ -342,9 +344,11 @@ def _connector_keys() -> list[ConfigKey]:
     return group.keys
 
 
-SOURCE_KEYS = ConfigDef([*_database_keys(), *_mode_keys(), *_connector_keys()])
-_STARTUP_LIMIT_MS = 10_000
-"""How long `task_configs` waits for the first list of tables (table.monitoring.startup.polling.limit.ms)."""
+_FIRST_TABLES_KEY = ConfigKey(
+    "table.monitoring.startup.polling.limit.ms", _LONG, "10000", None, _LOW,
+    "How long the connector waits for the first list of tables.", internal=True,
+)  # fmt: skip
+SOURCE_KEYS = ConfigDef([*_database_keys(), *_mode_keys(), *_connector_keys(), _FIRST_TABLES_KEY])
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +366,7 @@ class SourceSettings:
     batch_rows: int
     poll_interval_s: float
     table_poll_interval_s: float
+    first_tables_s: float
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> SourceSettings:
@@ -385,6 +390,7 @@ class SourceSettings:
             batch_rows=number(values, "batch.max.rows"),
             poll_interval_s=number(values, "poll.interval.ms") / 1000,
             table_poll_interval_s=number(values, "table.poll.interval.ms") / 1000,
+            first_tables_s=number(values, _FIRST_TABLES_KEY.name) / 1000,
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from kcli.config.definition import ConfigError
 from kcli.connectors.jdbc.common_keys import ConnectionSettings
@@ -36,9 +37,10 @@ def source_errors(config: Mapping[str, str]) -> Errors:
 
 
 def connection_errors(settings: ConnectionSettings) -> Errors:
+    """Connects once, because a REST request waits for the answer."""
     database: Database | None = None
     try:
-        database = Database(settings)
+        database = Database(replace(settings, attempts=1))
         database.connection()
     except ConnectException as error:
         cause = error.__cause__ or error

@@ -16,8 +16,6 @@ from kcli.model.java_regex import compile_java
 from kcli.model.java_text import trim
 
 _log = logging.getLogger("kcli.connectors.jdbc")
-_FIRST_LIST_S = 10.0
-"""How long `tables` waits for the first list (table.monitoring.startup.polling.limit.ms)."""
 _STOP_S = 10.0
 
 
@@ -52,7 +50,7 @@ class TableMonitor:
 
     def tables(self) -> list[TableName] | None:
         """The tables to copy. None if no list could be read yet. Raises ConnectException for equal names."""
-        self._first.wait(_FIRST_LIST_S)
+        self._first.wait(self._settings.first_tables_s)
         tables = self._tables
         self._answered = True
         if tables is not None:

@@ -53,6 +53,7 @@ def test_the_examples_are_valid() -> None:
         ("incrementing.column.mapping", "(:b", "Invalid regular expression"),
         ("numeric.mapping", "best", "Invalid enumerator"),
         ("quote.sql.identifiers", "sometimes", "Invalid enumerator"),
+        ("jdbc.credentials.provider.class", "my.Vault", "classes of Java are not supported"),
     ],
 )
 def test_invalid_values_of_source_keys(key: str, value: str, message: str) -> None:
@@ -112,6 +113,16 @@ def test_invalid_values_of_source_keys(key: str, value: str, message: str) -> No
             "Incrementing column configurations should not be provided if mode is not",
         ),
         ({"connection.url": "jdbc:nothing://h/d"}, "connection.url", "Could not connect to database."),
+        (
+            {"dialect.name": "Db2DatabaseDialect"},
+            "connection.url",
+            "Db2DatabaseDialect does not fit jdbc:sqlite",
+        ),
+        (
+            {"connection.url": "jdbc:db2://h:1/d"},
+            "connection.url",
+            "The Python module ibm_db_sa is missing. Install",
+        ),
     ],
 )
 def test_keys_that_do_not_fit_each_other(changes: Config, key: str, message: str) -> None:
