@@ -22,12 +22,12 @@ from kcli.connect.config.validator import ConfigValidator
 from kcli.connect.config.worker import ExactlyOnceSource, GroupConfig, WorkerConfig, check_converters
 from kcli.connect.decisions.session import SessionSettings
 from kcli.connect.herders.distributed import DistributedHerder, HerderSettings
-from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
 from kcli.connect.herders.standalone import StandaloneHerder
 from kcli.connect.model import Config
-from kcli.connect.rest.forwarding import Forwarder
+from kcli.connect.peers.forwarding import Forwarder
+from kcli.connect.peers.internal_requests import InternalRequests
 from kcli.connect.stores.configs import Configs
 from kcli.connect.stores.internal_topics import InternalTopics, client_id_base
 from kcli.connect.stores.log import MemoryLog

@@ -27,7 +27,6 @@ from kcli.connect.errors import AlreadyExists, BadRequest, NotFound, NotLeader, 
 from kcli.connect.herders.changes import Changes, PendingChanges
 from kcli.connect.herders.group import GroupAssignment, GroupMembership, Work
 from kcli.connect.herders.herder import Created, Health
-from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.logger_levels import LoggerLevels
 from kcli.connect.herders.rebalance_metrics import RebalanceMetrics
 from kcli.connect.herders.reconfigurations import Reconfigurations
@@ -48,6 +47,7 @@ from kcli.connect.model import (
     TargetState,
     TaskId,
 )
+from kcli.connect.peers.internal_requests import InternalRequests
 from kcli.connect.stores.store import ConfigStore, StatusStore
 from kcli.connect.workers.worker import Engine, TaskStart
 from kcli.formats.connect.errors import ConnectException

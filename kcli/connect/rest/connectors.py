@@ -19,13 +19,11 @@ from kcli.connect.model import (
     TargetState,
     TaskId,
 )
+from kcli.connect.peers.internal_requests import ALGORITHM_HEADER, SIGNATURE_HEADER
 from kcli.connect.rest import entities
 from kcli.http.rest.json_bodies import InvalidBody, object_of, parse_json, text_of, texts_of
 from kcli.http.rest.routing import Call, Reply, Route
 from kcli.model.java_text import parse_int, trim
-
-SIGNATURE_HEADER = "X-Connect-Authorization"
-ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 
 _INITIAL_STATES = {
     "RUNNING": TargetState.STARTED,

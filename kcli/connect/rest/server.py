@@ -14,8 +14,8 @@ from http import HTTPStatus
 from kcli.connect.errors import NotLeader, RestError
 from kcli.connect.herders.connector_log import ConnectorLog
 from kcli.connect.herders.herder import Herder
+from kcli.connect.peers.forwarding import Forwarder
 from kcli.connect.rest.connectors import ConnectorResources, location
-from kcli.connect.rest.forwarding import Forwarder
 from kcli.connect.rest.loggers import LoggerResources
 from kcli.connect.rest.plugins import PluginResources
 from kcli.connect.rest.response_headers import ResponseHeaders

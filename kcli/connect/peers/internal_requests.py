@@ -11,8 +11,10 @@ from kcli.connect.decisions.config_state import SessionKey
 from kcli.connect.decisions.session import SessionSettings, sign
 from kcli.connect.errors import RestError
 from kcli.connect.model import Config
-from kcli.connect.rest.connectors import ALGORITHM_HEADER, SIGNATURE_HEADER
-from kcli.connect.rest.forwarding import NO_LEADER, Forwarder
+from kcli.connect.peers.forwarding import NO_LEADER, Forwarder
+
+SIGNATURE_HEADER = "X-Connect-Authorization"
+ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 
 
 class InternalRequests:

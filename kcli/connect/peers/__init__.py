@@ -1,0 +1,1 @@
+"""Requests to the other workers of a group, over their REST APIs."""
