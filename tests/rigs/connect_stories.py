@@ -24,7 +24,7 @@ WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _REPEATED = re.compile(r"conflicting operation|a rebalance is expected")
 
-_OF_JAVA = re.compile(
+OF_JAVA = re.compile(
     r"^(Cannot (invoke|deserialize|construct)|Unexpected|Unrecognized|No content|Illegal|"
     r"The template|java\.|com\.fasterxml)"
 )
@@ -289,7 +289,7 @@ class Replay:
             _remove(left, pointer)
             _remove(right, pointer)
         wanted, got = left.get("body"), right.get("body")
-        if isinstance(wanted, dict) and isinstance(got, dict) and _OF_JAVA.match(str(wanted.get("message"))):
+        if isinstance(wanted, dict) and isinstance(got, dict) and OF_JAVA.match(str(wanted.get("message"))):
             wanted = {**wanted, "message": got.get("message")}
         if path.startswith("/connector-plugins"):
             wanted, got = _plugins(wanted), _plugins(got)
@@ -298,15 +298,15 @@ class Replay:
         left["body"], right["body"] = wanted, got
         if len(self._workers) > 1:
             left, right = self._without_workers(left), self._without_workers(right)
-        expected_part, actual_part = _canonical(left), _canonical(right)
-        return None if expected_part == actual_part else _different_parts(expected_part, actual_part)
+        expected_part, actual_part = canonical(left), canonical(right)
+        return None if expected_part == actual_part else different_parts(expected_part, actual_part)
 
 
-def _different_parts(left: object, right: object) -> tuple[object, object]:
+def different_parts(left: object, right: object) -> tuple[object, object]:
     """Leaves out what is equal, so that a report is short."""
     if isinstance(left, dict) and isinstance(right, dict):
         keys = [key for key in {**left, **right} if left.get(key, _ABSENT) != right.get(key, _ABSENT)]
-        pairs = {key: _different_parts(left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in keys}
+        pairs = {key: different_parts(left.get(key, _ABSENT), right.get(key, _ABSENT)) for key in keys}
         return {key: pair[0] for key, pair in pairs.items()}, {key: pair[1] for key, pair in pairs.items()}
     if isinstance(left, list) and isinstance(right, list):
         return [item for item in left if item not in right], [item for item in right if item not in left]
@@ -327,15 +327,15 @@ def _remove(value: object, pointer: str) -> None:
         value.pop(last, None)
 
 
-def _canonical(value: object, name: str = "") -> object:
+def canonical(value: object, name: str = "") -> object:
     """The comparable part of an answer: lists without order, Java's traces by their first and their cause lines."""
     match value:
         case dict():
             if "level" in value and "last_modified" in value:
                 return {**value, "last_modified": value["last_modified"] is not None}
-            return {key: _canonical(item, key) for key, item in value.items() if key != "documentation"}
+            return {key: canonical(item, key) for key, item in value.items() if key != "documentation"}
         case list():
-            items = [_canonical(item, name) for item in value]
+            items = [canonical(item, name) for item in value]
             return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
         case str() if name == "trace":
             lines = value.splitlines()

@@ -30,7 +30,7 @@ from kcli.connect.herders.herder import Created, Health
 from kcli.connect.herders.logger_levels import LoggerLevels
 from kcli.connect.herders.rebalance_metrics import RebalanceMetrics
 from kcli.connect.herders.reconfigurations import Reconfigurations
-from kcli.connect.herders.reports import StatusReports
+from kcli.connect.herders.reports import SETTLE_SECONDS, StatusReports
 from kcli.connect.herders.stage import Stages
 from kcli.connect.herders.turns import Turns
 from kcli.connect.herders.validator import Validator
@@ -60,9 +60,6 @@ T = TypeVar("T")
 CATCH_UP_RETRIES = 5
 """The failures to read the config topic after which a worker gives up its work (Java's BACKOFF_RETRIES)."""
 
-
-SETTLE_SECONDS = 1.0
-"""The longest wait of a read for changes that are on their way. Java's reads wait for a whole rebalance."""
 
 ERROR_PAUSE_SECONDS = 1.0
 """The pause after an unexpected error, so that an error that stays does not fill the log."""
@@ -627,6 +624,9 @@ class DistributedHerder:
                     self._progress.clear()
                     await self._progress.wait()
                 await self._statuses.flush()
+        if connector is not None:
+            seconds = deadline - asyncio.get_running_loop().time()
+            await self._reports.caught_up(self._engine, connector, self._target(connector), seconds)
 
     @property
     def _is_settled(self) -> bool:

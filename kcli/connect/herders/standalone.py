@@ -13,7 +13,7 @@ from kcli.connect.errors import AlreadyExists, NotFound, RestError
 from kcli.connect.herders.herder import Created, Health
 from kcli.connect.herders.logger_levels import LoggerLevels
 from kcli.connect.herders.reconfigurations import Reconfigurations
-from kcli.connect.herders.reports import StatusReports
+from kcli.connect.herders.reports import SETTLE_SECONDS, StatusReports
 from kcli.connect.herders.stage import Stages
 from kcli.connect.herders.validator import Validator
 from kcli.connect.herders.views import Views, check_errors
@@ -85,7 +85,8 @@ class StandaloneHerder:
             return
 
     async def settled(self, connector: str | None = None) -> None:
-        """Everything is done when a write is answered."""
+        if connector is not None:
+            await self._reports.caught_up(self._engine, connector, self._target(connector), SETTLE_SECONDS)
 
     # Configurations.
 
@@ -219,7 +220,7 @@ class StandaloneHerder:
         async with self._lock:
             self._known(task.connector)
             if task not in self.views.task_ids(task.connector):
-                raise RestError(f"Task {task} not found")
+                raise NotFound(f"Task {task} not found")
             await self._engine.stop_tasks([task])
             if not await self._start_task(task):
                 raise RestError(f"Failed to start task: {task}")

@@ -305,6 +305,7 @@ class WorkerEngine:
 
     def task_state(self, run: TaskRun, state: State, trace: str | None = None) -> None:
         """Reports the state of a task. Called by `TaskRun`."""
+        run.state = state
         self._metrics.set_state(run.id, state)
         self.listener.changed(run.id, state, trace=trace, version=run.version)
 
@@ -322,6 +323,9 @@ class WorkerEngine:
 
     def task_ids(self) -> Sequence[TaskId]:
         return list(self._tasks)
+
+    def task_states(self) -> Mapping[TaskId, State]:
+        return {id: run.state for id, run in self._tasks.items()}
 
     def type_of(self, config: Config) -> ConnectorType:
         return self._plans.type_of(self.resolve(config))

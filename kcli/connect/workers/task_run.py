@@ -53,6 +53,8 @@ class TaskRun:
         self._store = store
         self._worker_store = worker_store
         self._may_start = may_start
+        self.state = State.UNASSIGNED
+        """The last state that was reported."""
         self._child: Child | None = None
         self._built: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._stopping = asyncio.Event()

@@ -6,7 +6,7 @@ of the worker's configuration.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -72,6 +72,10 @@ class Engine(Protocol):
     def connector_names(self) -> Sequence[str]: ...
 
     def task_ids(self) -> Sequence[TaskId]: ...
+
+    def task_states(self) -> Mapping[TaskId, State]:
+        """The last reported state of each task that runs here, or UNASSIGNED before its first report."""
+        ...
 
     def type_of(self, config: Config) -> ConnectorType: ...
 

@@ -34,10 +34,12 @@ class FileStreamSourceTask(SourceTask):
 
     java_class: ClassVar[str] = "org.apache.kafka.connect.file.FileStreamSourceTask"
 
+    def __init__(self) -> None:
+        self._stopped = threading.Event()
+
     def start(self, config: Config) -> None:
         self._topic = str(config[TOPIC])
         self._batch_lines = parse_int(config.get(BATCH_SIZE) or str(BATCH_LINES))
-        self._stopped = threading.Event()
         self._filename = config.get(FILE) or None
         self._partition: Mapping[str, object] = {FILENAME: self._filename}
         self._file: int | None = None
