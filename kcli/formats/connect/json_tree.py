@@ -164,6 +164,9 @@ class _Reader:
                 value = container
             self._expect(",")
             self._skip_blanks()
+            if self._at == len(self._text):
+                # Jackson has another exception for this place than for every other end.
+                raise _invalid("Unexpected end-of-input within/between entries")
             path.append((container, self._name(container)))
 
     def _opened(self) -> dict[str, object] | list[object]:

@@ -65,6 +65,8 @@ def test_text_without_a_value_has_no_tree(data: bytes) -> None:
         (b"[1 2]", f"{CORE}.JsonParseException"),
         (b"[1,]", f"{CORE}.JsonParseException"),
         (b"[1", f"{CORE}.io.JsonEOFException"),
+        (b"[1, ", f"{CORE}.JsonParseException"),
+        (b'{"a":1,', f"{CORE}.JsonParseException"),
         (b"{a:1}", f"{CORE}.JsonParseException"),
         (b'{"a"', f"{CORE}.io.JsonEOFException"),
         (b'{"a" 1}', f"{CORE}.JsonParseException"),
