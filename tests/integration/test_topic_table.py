@@ -147,6 +147,21 @@ async def test_a_topic_that_is_not_compacted_is_refused(tmp_path: Path) -> None:
 
 
 @on_a_loop
+async def test_an_error_that_ends_the_reading_is_logged_and_raised(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(change: Change) -> None:
+        raise ValueError(f"no use for {change.key!r}")
+
+    async with world(tmp_path) as it:
+        table = await it.table(on_change=refuse)
+        with pytest.raises(ValueError, match="no use for b'a'"):
+            await table.put(b"a", b"1")
+        assert isinstance(table.error, ValueError)
+        assert "The topic table is not read any more: ValueError" in caplog.text
+
+
+@on_a_loop
 async def test_keys_are_spread_over_the_partitions_as_by_java(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         table = await it.table(TableTopic(name="offsets", partitions=25))

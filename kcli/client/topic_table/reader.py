@@ -291,6 +291,10 @@ class TableReader:
 
     def _fail(self, error: Exception) -> None:
         self.error = error
+        if not isinstance(error, TableClosed):
+            # A program that only waits for changes would not notice that its table is out of date.
+            topics = ", ".join({partition.topic for partition in self.positions})
+            _log.error("The topic %s is not read any more: %r", topics, error)
         for _, _, future in itertools.chain.from_iterable(self._waiting.values()):
             if not future.done():
                 future.set_exception(error)
