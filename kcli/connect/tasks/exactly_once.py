@@ -225,7 +225,7 @@ class ExactlyOnce:
         started = time.monotonic()
         text = f"Failed to flush offsets and/or records for task {self._spec.id}"
         try:
-            # After an abort, the offsets of the aborted records need a transaction of their own.
+            # After an abort, the offsets of the discarded records need a transaction of their own.
             self._begin()
             for key, value in self._offsets.items():
                 record = Outgoing(self._source.offsets_topic, value, key, NO_PARTITION, 0, None)
@@ -244,12 +244,14 @@ class ExactlyOnce:
         self._offsets = {}
 
     def _abort(self, what: str) -> None:
+        """Discards the records of the transaction. Their offsets are committed, so that they are not read again."""
         LOG.info("%s Aborting transaction for %s as requested by connector", self._name, what)
         if self._is_open:
             self._is_open = False
             self._call(self._client.abort_transaction)
         self._records_in_transaction = 0
         self._sent.clear()
+        self._commit()
 
     def _call(self, step: Callable[[], object]) -> None:
         """Runs a step of a transaction. Raises the KafkaError of librdkafka."""

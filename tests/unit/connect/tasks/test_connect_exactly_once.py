@@ -108,17 +108,22 @@ def test_a_task_ends_its_transactions_after_records_or_batches() -> None:
     assert it.calls == ["produce t d", 'produce offsets {"at":"d"}', "commit"]
 
 
-def test_the_offsets_of_aborted_records_are_committed_with_later_ones() -> None:
+def test_the_offsets_of_aborted_records_are_committed_in_a_transaction_of_their_own() -> None:
     it = World("connector")
     context = it.delivery.boundaries
     assert context is not None
     context.abort_transaction()
     it.send(it.records("a"))
-    assert it.calls == ["begin", "produce t a", "abort"]
-    context.commit_transaction()
-    it.send([])
-    assert it.calls[3:] == ["begin", 'produce offsets {"at":"a"}', "commit"]
+    assert it.calls == ["begin", "produce t a", "abort", "begin", 'produce offsets {"at":"a"}', "commit"]
     assert it.task.known == []
+    it.calls.clear()
+    records = it.records("b", "c")
+    context.abort_transaction(records[0])
+    it.send(records)
+    assert it.calls == [
+        *("begin", "produce t b", "abort", "begin", 'produce offsets {"at":"b"}', "commit"),
+        *("begin", "produce t c"),
+    ]
 
 
 def test_a_stop_aborts_what_the_task_has_not_committed() -> None:
