@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from kcli.connect.decisions.offset_records import offset_key, offset_value
+from kcli.connectors.interface import Offset, Partition
 from kcli.connectors.records import SourceRecord
 
 Entries = dict[bytes, bytes | None]
@@ -63,11 +64,11 @@ class Batches:
 class Submitted:
     """A record that was given to the producer."""
 
-    __slots__ = ("acknowledged", "key", "value")
+    __slots__ = ("acknowledged", "key", "offset")
 
-    def __init__(self, key: bytes, value: bytes | None) -> None:
+    def __init__(self, key: bytes, offset: Offset | None) -> None:
         self.key = key
-        self.value = value
+        self.offset = offset
         self.acknowledged = False
 
 
@@ -77,11 +78,16 @@ class Acknowledgements:
     def __init__(self) -> None:
         self._partitions: dict[bytes, deque[Submitted]] = {}
         self._acknowledged: Entries = {}
+        # Most tasks use one object for all records of a partition, so its key is encoded once.
+        self._last_partition: Partition | None = {}
+        self._last_key = b""
 
     def submit(self, connector: str, record: SourceRecord) -> Submitted:
-        key = offset_key(connector, record.source_partition)
-        submitted = Submitted(key, offset_value(record.source_offset))
-        self._partitions.setdefault(key, deque()).append(submitted)
+        if record.source_partition is not self._last_partition:
+            self._last_partition = record.source_partition
+            self._last_key = offset_key(connector, record.source_partition)
+        submitted = Submitted(self._last_key, record.source_offset)
+        self._partitions.setdefault(self._last_key, deque()).append(submitted)
         return submitted
 
     def withdraw(self, submitted: Submitted) -> None:
@@ -96,10 +102,12 @@ class Acknowledgements:
     def take(self) -> Entries:
         """Returns the offsets that may be stored, and that were not returned before."""
         for key, records in list(self._partitions.items()):
+            last: Submitted | None = None
             while records and records[0].acknowledged:
-                first = records.popleft()
+                last = records.popleft()
+            if last is not None:
                 self._acknowledged.pop(key, None)
-                self._acknowledged[key] = first.value
+                self._acknowledged[key] = offset_value(last.offset)
             if not records:
                 del self._partitions[key]
         taken, self._acknowledged = self._acknowledged, {}
