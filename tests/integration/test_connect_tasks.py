@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kcli.client.admin.transactions import force_terminate_transaction
 from kcli.connect.model import State, TargetState, TaskId
+from kcli.connect.workers.admin import admin_client
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_engine, node
 from rigs.connect_engine import World
@@ -184,6 +186,20 @@ async def test_exactly_once_survives_the_end_of_a_process_at_any_time(tmp_path: 
             await it.start("c", config)
         await until(lambda: len(written(tmp_path)) >= 120)
         assert written(tmp_path) == [f"0:{n}" for n in range(120)]
+
+
+@on_a_loop
+async def test_a_task_that_another_worker_has_replaced_is_fenced(tmp_path: Path) -> None:
+    async with world(tmp_path, exactly_once_source_support="enabled") as it:
+        (source,) = await it.start("c", {**COUNTER, "count": "1000000"})
+        await it.statuses.reach(source, State.RUNNING)
+        servers = it.engine.worker.bootstrap_servers[0]
+        async with admin_client({"bootstrap.servers": servers}) as client:
+            await force_terminate_transaction(client, "workers-c-0")
+        trace = await it.statuses.reach(source, State.FAILED)
+        assert trace is not None
+        assert "Failed to flush offsets and/or records for task c-0" in trace
+        assert "Caused by: org.apache.kafka.common.errors.ProducerFencedException" in trace
 
 
 async def committed_offset(it: World) -> bytes:

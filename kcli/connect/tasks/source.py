@@ -105,7 +105,6 @@ class SourceLoop:
         LOG.info("%s Source task finished initialization and start", self.name)
 
     def run(self) -> None:
-        failed = True
         try:
             while not self._control.is_stopping:
                 self._delivery.turn()
@@ -118,11 +117,16 @@ class SourceLoop:
                     self._metrics.batch_size.add(len(records))
                     self._polled.value += len(records)
                     self._delivery.send(records, self._conversion.convert(records))
-            failed = False
         except Stopping:
-            failed = False
-        finally:
-            self._delivery.finish(failed=failed)
+            self._delivery.finish(failed=False)
+        except BaseException:
+            try:
+                self._delivery.finish(failed=True)
+            except Exception as error:
+                LOG.warning("%s could not end its work", self.name, exc_info=error)
+            raise
+        else:
+            self._delivery.finish(failed=False)
 
     def _poll(self) -> Sequence[SourceRecord] | None:
         started = time.monotonic()
