@@ -31,10 +31,12 @@ _CONVERTERS = (
 BUILT_IN: Mapping[str, Sequence[str]] = {
     SOURCE: (
         "kcli.connectors.file.connectors:FileStreamSourceConnector",
+        "kcli.connectors.http.source:HttpSourceConnector",
         "kcli.connectors.jdbc.source:JdbcSourceConnector",
     ),
     SINK: (
         "kcli.connectors.file.connectors:FileStreamSinkConnector",
+        "kcli.connectors.http.sink:HttpSinkConnector",
         "kcli.connectors.jdbc.sink:JdbcSinkConnector",
     ),
     CONVERTER: _CONVERTERS,

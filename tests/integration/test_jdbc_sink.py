@@ -35,9 +35,8 @@ from kcli.formats.connect.schema import (
 )
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Instant, Int8
+from rigs.connectors import Reports, SinkContext
 from rigs.jdbc import (
-    Reports,
-    SinkContext,
     TestedDatabase,
     running_sink,
     running_source,

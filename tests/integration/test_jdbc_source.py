@@ -16,8 +16,8 @@ from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.errors import ConnectException, DataException
 from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, SchemaType
 from kcli.formats.connect.structs import Struct
+from rigs.connectors import StoredOffsets
 from rigs.jdbc import (
-    StoredOffsets,
     TestedDatabase,
     running_source,
     server_database,

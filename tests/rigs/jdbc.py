@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kcli.connectors.interface import Offset, Offsets, Partition
 from kcli.connectors.jdbc.sink import JdbcSinkConnector, JdbcSinkTask
 from kcli.connectors.jdbc.source import JdbcSourceConnector, JdbcSourceTask
 from kcli.connectors.records import SinkRecord, SourceRecord
 from kcli.formats.connect.schema import Schema
 from kcli.formats.connect.structs import Struct
-from kcli.model.topic_partition import TopicPartition
+from rigs.connectors import (
+    ConnectorContext,
+    Reports,
+    SinkContext,
+    SourceContext,
+    StoredOffsets,
+    dotted,
+    offset_reader,
+)
 from rigs.databases import PASSWORD, USER, Server
 
 _POLLS_MAX = 400
@@ -106,49 +113,6 @@ def _administer(kind: str, server: Server, name: str, statement: str) -> None:
 
 
 @dataclass(slots=True)
-class StoredOffsets:
-    """The offsets that a worker would have stored."""
-
-    offsets: list[tuple[Partition, Offset]] = field(default_factory=list)
-
-    def offset(self, partition: Partition) -> Offset | None:
-        return next((value for key, value in reversed(self.offsets) if key == partition), None)
-
-    def offsets_of(self, partitions: Iterable[Partition]) -> Sequence[Offset | None]:
-        return [self.offset(partition) for partition in partitions]
-
-
-class _Reader:
-    def __init__(self, stored: StoredOffsets) -> None:
-        self.offset = stored.offset
-        self.offsets = stored.offsets_of
-
-
-@dataclass(slots=True)
-class SourceContext:
-    config: Mapping[str, str]
-    offsets: Any
-    transaction: Any = None
-
-
-@dataclass(slots=True)
-class ConnectorContext:
-    """Collects what a source connector tells its worker."""
-
-    requests: list[str] = field(default_factory=list)
-    errors: list[Exception] = field(default_factory=list)
-
-    def request_task_reconfiguration(self) -> None:
-        self.requests.append("reconfigure")
-
-    def raise_error(self, error: Exception) -> None:
-        self.errors.append(error)
-
-    def offset(self, partition: Partition) -> Offset | None:
-        return None
-
-
-@dataclass(slots=True)
 class RunningSource:
     """A source connector with its tasks. `poll` stores the offsets of its records as a worker does."""
 
@@ -197,7 +161,7 @@ def running_source(
         connector.start(config)
         for task_config in connector.task_configs(max_tasks):
             task = JdbcSourceTask()
-            task.context = SourceContext(task_config, _Reader(stored))
+            task.context = SourceContext(task_config, offset_reader(stored))
             running.tasks.append(task)
             task.start(task_config)
         yield running
@@ -205,48 +169,6 @@ def running_source(
         for task in running.tasks:
             task.stop()
         connector.stop()
-
-
-def dotted(keys: Mapping[str, str]) -> dict[str, str]:
-    return {key.replace("_", "."): value for key, value in keys.items()}
-
-
-@dataclass(slots=True)
-class SinkContext:
-    """Collects what a sink task tells its worker."""
-
-    config: Mapping[str, str]
-    errant_record_reporter: Any = None
-    timeouts: list[int] = field(default_factory=list)
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset()
-
-    def timeout(self, milliseconds: int) -> None:
-        self.timeouts.append(milliseconds)
-
-    def offset(self, offsets: Offsets) -> None:
-        raise AssertionError("the sink stores no offsets")
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        raise AssertionError("the sink pauses no partition")
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        raise AssertionError("the sink pauses no partition")
-
-    def request_commit(self) -> None:
-        raise AssertionError("the sink asks for no commit")
-
-
-@dataclass(slots=True)
-class Reports:
-    """A reporter of records that the target refuses."""
-
-    reported: list[tuple[SinkRecord, Exception]] = field(default_factory=list)
-
-    def report(self, record: SinkRecord, error: Exception) -> None:
-        self.reported.append((record, error))
 
 
 @contextmanager

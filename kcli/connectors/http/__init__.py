@@ -1,0 +1,1 @@
+"""HTTP connectors: the sink sends records to a URL, and the source polls a URL."""
