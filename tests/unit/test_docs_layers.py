@@ -13,7 +13,10 @@ ROW = re.compile(r"(?:[\w.]+/?)(?: \| [\w.]+/?)*(?=  |$)")
 """The rooms at the start of a line. Two spaces separate them from their descriptions."""
 
 
-@pytest.mark.parametrize(("container", "first"), [("kcli", "  testing/"), ("kcli.server", "main.py")])
+@pytest.mark.parametrize(
+    ("container", "first"),
+    [("kcli", "  testing/"), ("kcli.server", "main.py"), ("kcli.connect", "program.py")],
+)
 def test_the_list_of_rooms_is_the_contract(container: str, first: str) -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
     [layers] = [each["layers"] for each in contracts["contracts"] if each.get("containers") == [container]]

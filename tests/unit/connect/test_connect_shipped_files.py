@@ -13,6 +13,7 @@ from kcli.connect.config.plugin_scan import scan_installed
 from kcli.connect.config.plugin_table import PluginTable
 from kcli.connect.config.validator import ConfigValidator
 from kcli.connect.config.worker import distributed_config, standalone_config
+from rigs.connect_checks import check
 
 CONFIG = Path(__file__).resolve().parents[3] / "config"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -50,15 +51,27 @@ def test_a_worker_of_a_group_starts() -> None:
     assert distributed_config(keys).warnings == ()
 
 
-@pytest.mark.parametrize("name", ["file-source", "file-sink", "console-source", "console-sink"])
-def test_connectors_are_valid(name: str) -> None:
-    async def run_check(request: CheckRequest) -> CheckReport:
-        raise AssertionError("a connector of files has no code for the validation")
+async def check_here(request: CheckRequest) -> CheckReport:
+    return check(request)
 
+
+@pytest.mark.parametrize("name", ["file-source", "file-sink", "console-source", "console-sink"])
+def test_connectors_of_files_have_the_topic_of_kafka(name: str) -> None:
     keys = properties(name)
-    assert keys["name"] == f"local-{name}"
     assert keys.get("topic", keys.get("topics")) == "connect-test"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIG.glob("connect-*-s*.properties")), ids=lambda path: path.stem)
+def test_connectors_are_valid(path: Path, tmp_path: Path) -> None:
+    name = path.stem.removeprefix("connect-")
+    keys = properties(name)
+    if "connection.url" in keys:  # the check opens the database
+        keys["connection.url"] = f"jdbc:sqlite:{tmp_path}/test.db"
+    assert keys["name"] == f"local-{name}"
     validator = ConfigValidator(
-        PluginTable([scan_installed()]), distributed_config(properties("distributed")), run_check
+        PluginTable([scan_installed()]), distributed_config(properties("distributed")), check_here
     )
-    assert asyncio.run(validator.validate(keys)).error_count == 0
+    infos = asyncio.run(validator.validate(keys))
+    assert infos.error_count == 0
+    known = {info.definition.name for info in infos.configs if info.definition is not None}
+    assert keys.keys() - known == set()
