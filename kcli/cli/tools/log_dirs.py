@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kcli.cli.connect import ClusterOptions, admin
 from kcli.cli.output import Output, java_text, warn
 from kcli.cli.syntax.options import Command, CommandError, Kind, OnParseError, flag, option, require
-from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.admin.log_dirs import LogDirDescription
 from kcli.command.examples import INTERRUPTED, SUCCESS, Example
 from kcli.command.rows import Json
 from kcli.errors import KafkaError

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         configs,
         features,
         groups,
+        log_dirs,
         offsets,
         quorum,
         quotas,
@@ -59,10 +60,10 @@ class AdminClient(Client):
         create_topics = topics.create_topics
         delete_topics = topics.delete_topics
         create_partitions = topics.create_partitions
-        list_reassignments = topics.list_reassignments
+        list_reassignments = reassignments.list_reassignments
         elect_leaders = topics.elect_leaders
         alter_reassignments = reassignments.alter_reassignments
-        alter_replica_log_dirs = reassignments.alter_replica_log_dirs
+        alter_replica_log_dirs = log_dirs.alter_replica_log_dirs
 
         describe_configs = configs.describe_configs
         incremental_alter_configs = configs.incremental_alter_configs
@@ -84,7 +85,7 @@ class AdminClient(Client):
 
         list_offsets = offsets.list_offsets
         delete_records = offsets.delete_records
-        describe_log_dirs = offsets.describe_log_dirs
+        describe_log_dirs = log_dirs.describe_log_dirs
 
         describe_cluster = cluster.describe_cluster
         describe_registered = cluster.describe_registered
@@ -120,10 +121,10 @@ class AdminClient(Client):
         create_topics = _Call("topics")
         delete_topics = _Call("topics")
         create_partitions = _Call("topics")
-        list_reassignments = _Call("topics")
+        list_reassignments = _Call("reassignments")
         elect_leaders = _Call("topics")
         alter_reassignments = _Call("reassignments")
-        alter_replica_log_dirs = _Call("reassignments")
+        alter_replica_log_dirs = _Call("log_dirs")
         describe_configs = _Call("configs")
         incremental_alter_configs = _Call("configs")
         list_config_resources = _Call("configs")
@@ -140,7 +141,7 @@ class AdminClient(Client):
         describe_delegation_tokens = _Call("tokens")
         list_offsets = _Call("offsets")
         delete_records = _Call("offsets")
-        describe_log_dirs = _Call("offsets")
+        describe_log_dirs = _Call("log_dirs")
         describe_cluster = _Call("cluster")
         describe_registered = _Call("cluster")
         api_versions = _Call("cluster")

@@ -1,15 +1,14 @@
-"""Admin calls about records: offsets of partitions, deletion of records, and log directories."""
+"""Admin calls about records: offsets of partitions, and deletion of records."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.client.admin.topics import group_partitions
-from kcli.client.client import error_of, looking_up, raise_for
+from kcli.client.client import error_of, looking_up
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.ids import NO_LEADER
 from kcli.model.offset_at import OffsetAt
@@ -39,28 +38,6 @@ _FIRST_VERSION: dict[int, int] = {
 
 An older broker would read the special value as a normal timestamp.
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaInfo:
-    """A replica in a log directory."""
-
-    topic: str
-    partition: int
-    size_bytes: int
-    offset_lag: int
-    is_future: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogDirDescription:
-    """A log directory of a broker. The sizes of its volume are None if unknown."""
-
-    path: str
-    error: KafkaError | None
-    replicas: tuple[ReplicaInfo, ...]
-    total_bytes: int | None
-    usable_bytes: int | None
 
 
 async def list_offsets(
@@ -143,55 +120,6 @@ async def delete_records(
         }
 
     return await _by_leader(client, "deleteRecords", list(before), ask, wait_for_topics=True)
-
-
-async def describe_log_dirs(
-    client: Client, brokers: Iterable[int], *, partitions: Iterable[TopicPartition] | None = None
-) -> dict[int, tuple[LogDirDescription, ...] | KafkaError]:
-    """Returns the log directories of each broker, in the broker's order, or the error of the broker. `partitions`
-    limits the replicas in the result. None means all partitions."""
-    from kcli.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-
-    topics = None
-    if partitions is not None:
-        topics = tuple(
-            DescribableLogDirTopic(topic=topic, partitions=numbers)
-            for topic, numbers in group_partitions(partitions).items()
-        )
-
-    async def of(broker: int) -> tuple[LogDirDescription, ...] | KafkaError:
-        async def attempt() -> tuple[LogDirDescription, ...]:
-            request = DescribeLogDirsRequest(topics=topics)
-            response = await client.send(request, ApiKey.DESCRIBE_LOG_DIRS, to=broker)
-            raise_for(response.error_code)
-            return tuple(
-                LogDirDescription(
-                    path=result.log_dir,
-                    error=error_of(result.error_code),
-                    replicas=tuple(
-                        ReplicaInfo(
-                            topic=topic.name,
-                            partition=partition.partition_index,
-                            size_bytes=partition.partition_size,
-                            offset_lag=partition.offset_lag,
-                            is_future=partition.is_future_key,
-                        )
-                        for topic in result.topics
-                        for partition in topic.partitions
-                    ),
-                    total_bytes=result.total_bytes if result.total_bytes >= 0 else None,
-                    usable_bytes=result.usable_bytes if result.usable_bytes >= 0 else None,
-                )
-                for result in response.results
-            )
-
-        try:
-            return await client.call("describeLogDirs", attempt)
-        except KafkaError as error:
-            return error
-
-    broker_ids = list(brokers)
-    return dict(zip(broker_ids, await asyncio.gather(*map(of, broker_ids)), strict=True))
 
 
 def _by_leader_or_missing(

@@ -1,15 +1,14 @@
-"""Admin calls that move replicas: to other brokers (KIP-455, KIP-860), and to other log directories (KIP-113)."""
+"""Admin calls that move replicas to other brokers (KIP-455, KIP-860)."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.client.admin.topics import group_partitions
 from kcli.client.client import Destination, error_of, raise_for
-from kcli.errors import ErrorCode, KafkaError, error_for
+from kcli.errors import KafkaError
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.wire.api import ApiKey
 
@@ -21,16 +20,13 @@ KEEP_REPLICATION_FACTOR_SINCE = 1
 """The first version of the request that can forbid a change of the replication factor (KIP-860)."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Replica:
-    """The replica of a partition on one broker."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A partition in reassignment. `replicas` has both the old and the new replicas."""
 
-    topic: str
-    partition: int
-    broker: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}-{self.broker}"
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
 
 
 async def alter_reassignments(
@@ -80,51 +76,37 @@ async def alter_reassignments(
     return await client.call("alterPartitionReassignments", attempt)
 
 
-async def alter_replica_log_dirs(
-    client: Client, paths: Mapping[Replica, str]
-) -> dict[Replica, KafkaError | None]:
-    """Moves replicas to other log directories of their brokers. Returns the error of each replica, or None."""
-    brokers = sorted({replica.broker for replica in paths})
-    parts = await asyncio.gather(
-        *(
-            _alter_on(
-                client, broker, {replica: path for replica, path in paths.items() if replica.broker == broker}
-            )
-            for broker in brokers
-        )
-    )
-    return {replica: error for part in parts for replica, error in part.items()}
-
-
-async def _alter_on(
-    client: Client, broker: int, paths: Mapping[Replica, str]
-) -> dict[Replica, KafkaError | None]:
-    from kcli.protocol.messages import alter_replica_log_dirs as messages
-
-    by_path: dict[str, list[TopicPartition]] = {}
-    for replica, path in paths.items():
-        by_path.setdefault(path, []).append(TopicPartition(replica.topic, replica.partition))
-    request = messages.AlterReplicaLogDirsRequest(
-        dirs=tuple(
-            messages.AlterReplicaLogDir(
-                path=path,
-                topics=tuple(
-                    messages.AlterReplicaLogDirTopic(name=topic, partitions=numbers)
-                    for topic, numbers in group_partitions(partitions).items()
-                ),
-            )
-            for path, partitions in by_path.items()
-        )
+async def list_reassignments(
+    client: Client, partitions: Iterable[TopicPartition] | None = None
+) -> dict[TopicPartition, Reassignment]:
+    """Returns the partitions in reassignment. `partitions` limits the result; None means all partitions."""
+    from kcli.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsTopics,
     )
 
-    async def attempt() -> dict[Replica, KafkaError | None]:
-        response = await client.send(request, ApiKey.ALTER_REPLICA_LOG_DIRS, to=broker)
+    topics = None
+    if partitions is not None:
+        by_topic = group_partitions(partitions)
+        topics = tuple(
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
+            for topic, numbers in by_topic.items()
+        )
+
+    async def attempt() -> dict[TopicPartition, Reassignment]:
+        request = ListPartitionReassignmentsRequest(
+            topics=topics, timeout_ms=client.config.request_timeout_ms
+        )
+        response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Destination.CONTROLLER)
+        raise_for(response.error_code, response.error_message)
         return {
-            Replica(topic.topic_name, partition.partition_index, broker): error_of(partition.error_code)
-            for topic in response.results
+            TopicPartition(topic.name, partition.partition_index): Reassignment(
+                replicas=partition.replicas,
+                adding=partition.adding_replicas,
+                removing=partition.removing_replicas,
+            )
+            for topic in response.topics
             for partition in topic.partitions
         }
 
-    answered = await client.call("alterReplicaLogDirs", attempt)
-    silent = error_for(ErrorCode.UNKNOWN_SERVER_ERROR, f"Broker {broker} did not answer for this replica")
-    return {replica: answered.get(replica, silent) for replica in paths}
+    return await client.call("listPartitionReassignments", attempt)

@@ -66,15 +66,6 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassignment:
-    """A partition in reassignment. `replicas` has both the old and the new replicas."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
     """A topic to create.
 
@@ -278,42 +269,6 @@ async def elect_leaders(
         }
 
     return await client.call("electLeaders", attempt)
-
-
-async def list_reassignments(
-    client: Client, partitions: Iterable[TopicPartition] | None = None
-) -> dict[TopicPartition, Reassignment]:
-    """Returns the partitions in reassignment. `partitions` limits the result; None means all partitions."""
-    from kcli.protocol.messages.list_partition_reassignments import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsTopics,
-    )
-
-    topics = None
-    if partitions is not None:
-        by_topic = group_partitions(partitions)
-        topics = tuple(
-            ListPartitionReassignmentsTopics(name=topic, partition_indexes=numbers)
-            for topic, numbers in by_topic.items()
-        )
-
-    async def attempt() -> dict[TopicPartition, Reassignment]:
-        request = ListPartitionReassignmentsRequest(
-            topics=topics, timeout_ms=client.config.request_timeout_ms
-        )
-        response = await client.send(request, ApiKey.LIST_PARTITION_REASSIGNMENTS, to=Destination.CONTROLLER)
-        raise_for(response.error_code, response.error_message)
-        return {
-            TopicPartition(topic.name, partition.partition_index): Reassignment(
-                replicas=partition.replicas,
-                adding=partition.adding_replicas,
-                removing=partition.removing_replicas,
-            )
-            for topic in response.topics
-            for partition in topic.partitions
-        }
-
-    return await client.call("listPartitionReassignments", attempt)
 
 
 def group_partitions(partitions: Iterable[TopicPartition]) -> dict[str, tuple[int, ...]]:

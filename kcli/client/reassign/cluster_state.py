@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.topics import Reassignment, TopicDescription
+from kcli.client.admin.reassignments import Reassignment
+from kcli.client.admin.topics import TopicDescription
 from kcli.client.reassign.assignment import Assignment, ReassignError
 from kcli.client.reassign.balance import BrokerPlace, PlacedPartition
 from kcli.client.reassign.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS, throttles_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.admin.configs import AlterConfig
-from kcli.client.admin.topics import Reassignment
+from kcli.client.admin.reassignments import Reassignment
 from kcli.client.reassign.assignment import Assignment
 from kcli.errors import KafkaError
 from kcli.model.configs import ConfigOperation, ConfigResource, ConfigResourceType, ConfigSource

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcli.client.admin.topics import Reassignment
+from kcli.client.admin.reassignments import Reassignment
 from kcli.client.reassign import throttles
 from kcli.client.reassign.assignment import Assignment, ReassignError, assignment_json
 from kcli.client.reassign.batches import copied_bytes

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.admin.log_dirs import LogDirDescription
 from kcli.console.cache import Aged
 from kcli.console.calls import Call
 from kcli.console.pages.topology import cached_topology

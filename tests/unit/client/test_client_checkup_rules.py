@@ -16,7 +16,7 @@ from kcli.cli.syntax.registry import TOOLS
 from kcli.cli.topic_filter import topic_filter
 from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.features import FeatureDescription
-from kcli.client.admin.offsets import LogDirDescription, ReplicaInfo
+from kcli.client.admin.log_dirs import LogDirDescription, ReplicaInfo
 from kcli.client.admin.quorum import QuorumDescription, QuorumReplica
 from kcli.client.admin.topics import PartitionDescription, TopicDescription
 from kcli.client.admin.transactions import ProducerState, TransactionDescription

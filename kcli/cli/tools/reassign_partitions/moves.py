@@ -10,7 +10,7 @@ from enum import Enum
 from kcli.cli.output import Output
 from kcli.cli.tools.reassign_partitions.plan import PlanError
 from kcli.client.admin.admin import AdminClient
-from kcli.client.admin.reassignments import Replica
+from kcli.client.admin.log_dirs import Replica
 from kcli.errors import ErrorCode, KafkaError
 
 # The pause between two attempts, because a broker refuses a directory for a replica that does not exist yet.

@@ -17,7 +17,7 @@ from kcli.cli.partitions_file import (
     repeated,
 )
 from kcli.cli.syntax.options import java_split
-from kcli.client.admin.reassignments import Replica
+from kcli.client.admin.log_dirs import Replica
 from kcli.client.reassign.assignment import ANY_LOG_DIR, VERSION, Assignment
 from kcli.command.rows import Json
 from kcli.model.java_json import json_int, parse_json

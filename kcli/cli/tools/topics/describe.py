@@ -13,10 +13,10 @@ from kcli.cli.missing_rights import forgive
 from kcli.cli.output import warn
 from kcli.cli.tools.topics.options import TopicsOptions
 from kcli.client.admin.configs import ConfigEntry
+from kcli.client.admin.reassignments import Reassignment
 from kcli.client.admin.topics import (
     PARTITIONS_PER_RESPONSE,
     PartitionDescription,
-    Reassignment,
     TopicDescription,
 )
 from kcli.errors import ErrorCode, KafkaError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.admin.log_dirs import LogDirDescription
 from kcli.client.diagnosis.checkup.finding import CheckupFinding, Severity, listed
 from kcli.client.diagnosis.checkup.snapshot import Snapshot
 from kcli.model.amounts import counted

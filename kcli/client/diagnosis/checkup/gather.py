@@ -18,7 +18,7 @@ from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.features import FeatureDescription
 from kcli.client.admin.groups import CommittedOffset, GroupDescription
-from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.admin.log_dirs import LogDirDescription
 from kcli.client.admin.quorum import QuorumDescription
 from kcli.client.admin.topics import TopicDescription
 from kcli.client.client import Node

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from kcli.client.admin.configs import ConfigEntry
 from kcli.client.admin.features import FeatureDescription
-from kcli.client.admin.offsets import LogDirDescription
+from kcli.client.admin.log_dirs import LogDirDescription
 from kcli.client.admin.quorum import QuorumDescription
 from kcli.client.admin.topics import TopicDescription
 from kcli.client.admin.transactions import ProducerState, TransactionDescription
