@@ -3,6 +3,7 @@ fails."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,6 +19,7 @@ from kcli.client.diagnosis.checkup.gather import Looks
 from kcli.client.diagnosis.doctor import Wishes, diagnose
 from kcli.client.diagnosis.finding import Finding, Status
 from kcli.command.examples import INTERRUPTED, Example
+from kcli.runtime.log_text import one_line
 
 STATUS_WIDTH = max(len(status) for status in Status)
 STEP_WIDTH = len("certificate")
@@ -53,10 +55,18 @@ class DoctorOptions(ClusterOptions):
         "A properties file with the user and the password for the metrics endpoints, as for kcli top.",
         metavar="file",
     )
+    connect: str | None = option(
+        "The URL of a worker of Kafka Connect, such as http://localhost:8083, which may have user:password@ before the "
+        "host. Checks this worker and all connectors of its group, in place of brokers.",
+        metavar="URL",
+    )
 
 
 async def run(options: DoctorOptions, output: Output) -> None:
     """Prints a line for each step. Raises CommandError with exit code 1 if a step fails."""
+    if options.connect is not None:
+        await _check_connect(options, options.connect, output)
+        return
     require(options, "bootstrap-server")
     if options.write and options.topic is None:
         raise UsageError("--write needs --topic: the topic to which the record is written")
@@ -69,9 +79,30 @@ async def run(options: DoctorOptions, output: Output) -> None:
         groups=() if options.group is None else (options.group,),
         writes=options.write,
     )
-    problems = 0
     now = datetime.now(UTC)
-    async for finding in diagnose(config, wishes, principal=own_principal(config), now=now):
+    await _report(diagnose(config, wishes, principal=own_principal(config), now=now), output)
+
+
+async def _check_connect(options: DoctorOptions, url: str, output: Output) -> None:
+    """Checks a worker of Kafka Connect. Raises CommandError with exit code 1 if a step fails or a connector failed."""
+    from kcli.cli.tools.doctor.connect import examine_worker
+    from kcli.http.connect_rest import ConnectRest, InvalidUrl
+
+    if options.bootstrap_server or options.check_up or options.topic or options.group or options.write:
+        raise UsageError(
+            "--connect checks a worker: --bootstrap-server, --check-up, --topic, --group and --write are not allowed"
+        )
+    try:
+        rest = ConnectRest.at(url)
+    except InvalidUrl as error:
+        raise UsageError(f"--connect {error}") from None
+    await _report(examine_worker(rest), output)
+
+
+async def _report(findings: AsyncIterable[Finding], output: Output) -> None:
+    """Prints a line for each finding. Raises CommandError with exit code 1 if one of them is wrong."""
+    problems = 0
+    async for finding in findings:
         output.row(finding, _line)
         problems += finding.is_wrong
     if problems:
@@ -100,12 +131,14 @@ def _line(finding: Finding) -> str:
     text = (
         f"{finding.status:<{STATUS_WIDTH}}  {finding.step:<{STEP_WIDTH}}  {finding.subject}: {finding.text}"
     )
-    return f"{text}\n{'':{STATUS_WIDTH}}  {'':{STEP_WIDTH}}  -> {finding.advice}" if finding.advice else text
+    advice = f"{'':{STATUS_WIDTH}}  {'':{STEP_WIDTH}}  -> {finding.advice}"
+    return "\n".join(map(one_line, (text, advice) if finding.advice else (text,)))
 
 
 command = Command(
     name="doctor",
-    description="This tool finds out why a client cannot use a cluster, and what to change.",
+    description="This tool finds out why a client cannot use a cluster, and what to change. It also checks a worker of "
+    "Kafka Connect.",
     options=DoctorOptions,
     run=run,
     examples=(
@@ -125,10 +158,14 @@ command = Command(
             "Check a topic, write one record to it and read the record again:",
             "kcli doctor --bootstrap-server localhost:9092 --topic orders --write",
         ),
+        Example(
+            "Check a worker of Kafka Connect and its connectors:",
+            "kcli doctor --connect http://localhost:8083",
+        ),
     ),
     exit_status=(
         (0, "No step failed, and no finding is critical. There may be warnings."),
-        (1, "A step failed, a finding is critical, or the options are invalid."),
+        (1, "A step or a connector failed, a finding is critical, or the options are invalid."),
         INTERRUPTED,
     ),
 )
