@@ -98,6 +98,8 @@ class Run:
             assert self._process is not None, "started"
             self._process.kill()
             self._process.wait()
+            if self._process.stdin is not None:
+                self._process.stdin.close()
 
     def _filled(self, text: str) -> str:
         for name, value in self._values.items():
