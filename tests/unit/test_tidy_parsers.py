@@ -45,7 +45,6 @@ PLACES = {
     "kcli/cli/tools/perf_test/": MEASURED,
     "kcli/cli/tools/top/": MEASURED,
     "kcli/console/pages/overview.py": MEASURED,
-    "kcli/connect/assembly.py": MEASURED,
     "kcli/connect/herders/rebalance_metrics.py": MEASURED,
     "kcli/http/checkup_metrics.py": MEASURED,
     "kcli/spark/jobs/profile/figures.py": MEASURED,
