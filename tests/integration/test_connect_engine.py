@@ -15,6 +15,7 @@ from kcli.client.admin.topics import NewTopic, TopicDescription
 from kcli.connect.model import CONNECTOR, State, TargetState, TaskId
 from kcli.connect.workers import engine
 from kcli.connect.workers.admin import admin_client
+from kcli.connect.workers.worker import TaskStart
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_engine, node
 from rigs.connect_engine import World
@@ -112,11 +113,13 @@ async def test_placeholders_come_back_in_the_configurations_of_tasks() -> None:
 @on_a_loop
 async def test_a_task_that_cannot_be_made_is_a_failed_task() -> None:
     async with engine_alone() as it:
-        (task,) = await it.start("c", {**COUNTER, "key.converter": "nope"})
+        task = TaskId("c", 0)
+        config = {"name": "c", **COUNTER, "key.converter": "nope"}
+        assert not await it.engine.start_task(TaskStart(task, config, {}, TargetState.STARTED))
         trace = it.statuses.last[task][1]
         assert it.statuses.last[task][0] is State.FAILED
         assert trace is not None
-        assert "Failed to find any class that matches nope" in trace
+        assert "Invalid value nope for configuration key.converter: Class nope could not be found." in trace
         await it.engine.stop_tasks([task])
         assert it.statuses.last[task][0] is State.FAILED, "a stop does not change the state of a failed task"
         worker = it.engine.metrics()["kafka.connect:type=connect-worker-metrics"]

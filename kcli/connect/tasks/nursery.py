@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 
+from kcli.connectors import builtin
 from kcli.model.java_text import parse_int
 
 PACKET_BYTES = 64
@@ -35,7 +36,7 @@ PRELOADED = (
     "kcli.rdkafka.producer",
     "kcli.rdkafka.security",
 )
-"""The modules to import before the first fork."""
+"""The modules to import before the first fork, beside those of the built-in converters and transformations."""
 
 _PR_SET_PDEATHSIG = 1
 STDOUT_FD, STDERR_FD = 1, 2
@@ -44,7 +45,9 @@ STDOUT_FD, STDERR_FD = 1, 2
 def main() -> None:
     """Serves until the worker closes the control socket, whose file descriptor is the first argument."""
     control = socket.socket(fileno=parse_int(sys.argv[1]))
-    for name in (*PRELOADED, *sys.argv[2:]):
+    groups = (builtin.CONVERTER, builtin.HEADER_CONVERTER, builtin.TRANSFORM, builtin.PREDICATE)
+    plugins = {place.partition(":")[0] for group in groups for place in builtin.BUILT_IN[group]}
+    for name in (*PRELOADED, *sorted(plugins), *sys.argv[2:]):
         # A plugin that cannot be imported fails its own tasks, which report the reason.
         with contextlib.suppress(Exception):
             importlib.import_module(name)
