@@ -6,7 +6,8 @@ share the memory of the imported modules. The worker sends one packet for each c
 - the two file descriptors of a new process (its channel, and the pipe for its output), with the text `fork`;
 - `kill PID`, which ends a process. Only this process may do it, because it knows which ids are still its children's.
 
-It answers `forked PID` in the order of the commands, and reports `ended PID STATUS`. It ends when the worker ends.
+It answers `forked PID` or `refused 0 ERRNO` in the order of the commands, and reports `ended PID STATUS`. It ends when
+the worker ends.
 """
 
 from __future__ import annotations
@@ -81,16 +82,25 @@ def _serve(control: socket.socket, children: set[int], pipe: tuple[int, int]) ->
         return False
     command, _, argument = packet.decode().partition(" ")
     if command == "fork":
-        pid = os.fork()
-        if pid == 0:
-            _become_child(control, descriptors, pipe)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        children.add(pid)
-        _send(control, f"forked {pid}")
+        _fork(control, children, descriptors, pipe)
     elif command == "kill" and (pid := parse_int(argument)) in children:
         os.kill(pid, signal.SIGKILL)
     return True
+
+
+def _fork(control: socket.socket, children: set[int], descriptors: list[int], pipe: tuple[int, int]) -> None:
+    try:
+        pid = os.fork()
+    except OSError as error:
+        # The system has no room for another process. The others run on.
+        _send(control, f"refused 0 {error.errno}")
+    else:
+        if pid == 0:
+            _become_child(control, descriptors, pipe)
+        children.add(pid)
+        _send(control, f"forked {pid}")
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _reap(control: socket.socket, children: set[int]) -> None:

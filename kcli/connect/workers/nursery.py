@@ -111,6 +111,10 @@ class Nursery:
                 self.kill(pid)  # the caller was cancelled while it waited
             else:
                 answer.set_result(pid)
+        elif what == "refused":
+            answer, _ = self._answers.popleft()
+            if not answer.done():
+                answer.set_exception(ConnectException(f"No process could be started: {os.strerror(*status)}"))
         elif pid in self._ended:
             self._ended.pop(pid)(*status)
 
