@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from kcli.config.definition import ConfigError
+from kcli.connectors.jdbc.database import SqlException
+from kcli.connectors.jdbc.reading import Reader
 from kcli.connectors.jdbc.source import JdbcSourceConnector
 from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.errors import ConnectException, DataException
@@ -465,6 +467,28 @@ def test_a_lost_connection_is_opened_again(database: TestedDatabase) -> None:
         )
         assert fields(source.poll(1), "id") == [2]
     gc.collect()  # psycopg warns about the cursor, because it could not be closed on the lost connection
+
+
+def test_an_error_at_the_end_of_a_result_loses_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = sqlite_database(tmp_path)
+    database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    closes = []
+    close = Reader.close
+
+    def failing_close(reader: Reader) -> None:
+        closes.append(reader)
+        if len(closes) == 1:
+            raise SqlException("the connection is lost", transient=True)
+        close(reader)
+
+    monkeypatch.setattr(Reader, "close", failing_close)
+    keys = {"mode": "incrementing", "incrementing_column_name": "id", "table_whitelist": "t"}
+    with running_source(database, **keys) as source:
+        assert fields(source.poll(2), "id") == [1, 2]
+        database.execute("INSERT INTO t VALUES (3)")
+        assert fields(source.poll(1), "id") == [3]
 
 
 def test_names_with_quotes_and_commas_are_read(database: TestedDatabase) -> None:

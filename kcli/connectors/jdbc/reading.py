@@ -108,8 +108,8 @@ class Reader:
                 held_back = self.settings.mode == TIMESTAMP and not ended
                 self._result.pending = [rows.pop()] if held_back else []
             records = self._records(rows) if rows else []
-            if ended:
-                self.close()
+        if ended:
+            self._end()
         return records
 
     def close(self) -> None:
@@ -118,6 +118,15 @@ class Reader:
         if result is not None:
             result.rows.close()
             self.database.connection().commit()
+
+    def _end(self) -> None:
+        """Closes a result that was read to its end. An error must not lose its last records, so it is only logged."""
+        try:
+            with self.database.errors():
+                self.close()
+        except SqlException as error:
+            _log.warning("Error while committing read transaction: %s", error)
+            self.forget()
 
     def forget(self) -> None:
         """Drops the statement after an error: the connection may be unusable."""

@@ -16,6 +16,7 @@ _AUTHORITY = re.compile(
 )
 _ORACLE = re.compile(r"(?:thin|oci):(?:([^/@]*)/([^@]*))?@(?://)?([^:/]+)(?::([^:/]*))?(?:([:/])(.+))?")
 _PASSWORD_PARAMETER = re.compile(r"(?i)([?&;:,(][^=&;?,]*password[^=&;]*=)[^&;,)]*")
+_ORACLE_PASSWORD = re.compile(r"(:(?:thin|oci):[^/@]*/)[^@]*@")
 _LOGIN = re.compile(r"//[^/@]*:[^@]*@")
 _Translation = Callable[[str], Mapping[str, object]]
 
@@ -60,7 +61,8 @@ def parse_url(text: str, properties: Mapping[str, str]) -> Address:
 
 def masked(text: str) -> str:
     """The URL without its passwords, for logs and errors."""
-    return _LOGIN.sub("//***:***@", _PASSWORD_PARAMETER.sub(r"\1****", text))
+    without_oracle = _ORACLE_PASSWORD.sub(r"\1****@", text)
+    return _LOGIN.sub("//***:***@", _PASSWORD_PARAMETER.sub(r"\1****", without_oracle))
 
 
 def _sqlalchemy_address(text: str, properties: Mapping[str, str]) -> Address:

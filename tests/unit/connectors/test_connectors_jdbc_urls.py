@@ -74,6 +74,7 @@ def test_an_invalid_url_is_explained(url: str, message: str) -> None:
         "jdbc:mysql://u:SECRET@h/d",
         "jdbc:mysql://(host=h,password=SECRET)/d",
         "postgresql://u:SECRET@h/d",
+        "jdbc:oracle:thin:u/SECRET@h:1521:sid",
     ],
 )
 def test_errors_show_no_password(url: str) -> None:
