@@ -17,7 +17,6 @@ from kcli.connect.decisions.config_state import ConfigState, SessionKey
 from kcli.connect.decisions.session import SessionSettings, sign
 from kcli.connect.errors import RestError
 from kcli.connect.herders.distributed import DistributedHerder, HerderSettings
-from kcli.connect.herders.internal_requests import InternalRequests
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
 from kcli.connect.model import (
@@ -30,7 +29,8 @@ from kcli.connect.model import (
     TargetState,
     TaskId,
 )
-from kcli.connect.rest.forwarding import Forwarder
+from kcli.connect.peers.forwarding import Forwarder
+from kcli.connect.peers.internal_requests import InternalRequests
 from kcli.connect.stores.internal_topics import InternalTopics
 from kcli.connect.workers.worker import TaskStart
 from kcli.formats.connect.errors import ConnectException
