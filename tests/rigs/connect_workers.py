@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig
@@ -133,6 +133,11 @@ class Engine:
 
     async def alter_offsets(self, name: str, config: Config, offsets: SourceOffsets | None) -> str:
         raise ConnectException("the engine has no offsets")
+
+    def task_states(self) -> Mapping[TaskId, State]:
+        return dict.fromkeys(self.task_ids(), State.RUNNING)
+
+    def set_log_level(self, logger: str, level: int) -> None: ...
 
     async def close(self) -> None: ...
 
