@@ -53,6 +53,8 @@ DLQ_TOPIC = "errors.deadletterqueue.topic.name"
 EXACTLY_ONCE_SUPPORT = "exactly.once.support"
 TRANSACTION_BOUNDARY = "transaction.boundary"
 OFFSETS_TOPIC = "offsets.storage.topic"
+RESTART_BACKOFF_MS = "kcli.restart.backoff.ms"
+RESTART_BACKOFF_MAX_MS = "kcli.restart.backoff.max.ms"
 TOPIC_CREATION_GROUPS = "topic.creation.groups"
 
 
@@ -89,6 +91,22 @@ def parsed_connector(name: str, config: Mapping[str, str], plugin: Plugin, plugi
     """The values of the keys that every connector has. Raises ConfigError for the first invalid key."""
     keys = connector_keys(plugin.kind, plugins, connector_version=plugin.version)
     return Values(keys.parse({NAME: name, **config}))
+
+
+@dataclass(frozen=True, slots=True)
+class RestartBackoff:
+    """The times before the first restart of failed work, and before every later one at most."""
+
+    first_ms: int
+    max_ms: int
+
+
+def restart_backoff(config: Mapping[str, str | None]) -> RestartBackoff | None:
+    """None if the connector and its tasks stay failed, as in Java. Raises ConfigError."""
+    texts = {key: text for key in OWN_KEYS if (text := config.get(key)) is not None}
+    values = Values(OWN_KEYS.parse(texts))
+    first_ms = values.integer(RESTART_BACKOFF_MS)
+    return RestartBackoff(first_ms, values.integer(RESTART_BACKOFF_MAX_MS)) if first_ms else None
 
 
 def _identity(version: str | None) -> Iterator[ConfigKey]:
@@ -237,3 +255,18 @@ _SINK = (
 )  # fmt: skip
 
 _OF_KIND = {PluginType.SOURCE: _SOURCE, PluginType.SINK: _SINK}
+
+OWN_KEYS = ConfigDef(
+    (
+        ConfigKey(
+            RESTART_BACKOFF_MS, LONG, "0", Range(0), LOW,
+            "Time before the restart of a failed connector or task. It doubles with each restart. 0 leaves it failed.",
+            group=ERRORS, order=9, width=Width.MEDIUM, display_name="Backoff of Restarts",
+        ),
+        ConfigKey(
+            RESTART_BACKOFF_MAX_MS, LONG, "300000", Range(1), LOW, "Longest time before such a restart.",
+            group=ERRORS, order=10, width=Width.MEDIUM, display_name="Longest Backoff of Restarts",
+        ),
+    )
+)  # fmt: skip
+"""Keys of kcli. A validation answers only with those that are set, so that it stays equal to Java's."""

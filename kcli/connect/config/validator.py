@@ -18,6 +18,7 @@ from kcli.connect.config.checks import CheckReport, CheckRequest, RunCheck, need
 from kcli.connect.config.connector_keys import (
     CONNECTOR_CLASS,
     CONNECTOR_VERSION,
+    OWN_KEYS,
     ConverterDefault,
     connector_keys,
 )
@@ -144,6 +145,7 @@ class ConfigValidator:
                 *common.values(),
                 *TRANSFORM_CHAIN.keys(config, self._plugins),
                 *PREDICATE_CHAIN.keys(config, self._plugins),
+                *(key for name, key in OWN_KEYS.items() if name in config),
             )
         )
 

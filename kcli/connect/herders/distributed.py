@@ -24,10 +24,12 @@ from kcli.connect.decisions.task_configs import (
     tasks_to_fence,
 )
 from kcli.connect.errors import AlreadyExists, BadRequest, NotFound, NotLeader, RestError
+from kcli.connect.herders.auto_restarts import AutoRestarts
 from kcli.connect.herders.changes import Changes, PendingChanges
 from kcli.connect.herders.group import GroupAssignment, GroupMembership, Work
 from kcli.connect.herders.herder import Created, Health
 from kcli.connect.herders.logger_levels import LoggerLevels
+from kcli.connect.herders.old_offsets import log_old_offsets
 from kcli.connect.herders.rebalance_metrics import RebalanceMetrics
 from kcli.connect.herders.reconfigurations import Reconfigurations
 from kcli.connect.herders.reports import SETTLE_SECONDS, StatusReports
@@ -120,7 +122,11 @@ class DistributedHerder:
         self._turns = Turns(self._wake_up.set)
         self._changes = PendingChanges(lambda: self._state, self._wake_up.set, self.loggers.set)
         self._reconfigurations = Reconfigurations(self._reconfigure, on_end=self._progress.set)
+        self._auto_restarts = AutoRestarts(
+            self.views.restart_backoff, self.restart_connector, self.restart_task, clock
+        )
         reports.on_reconfigure = self._reconfigurations.start
+        reports.on_change = self._auto_restarts.changed
         self._rebalances = RebalanceMetrics(clock)
         self._lock = asyncio.Lock()
         self._state = ConfigState()
@@ -162,6 +168,7 @@ class DistributedHerder:
                 await self._work()
                 await self._stop_everything()
         finally:
+            await self._auto_restarts.close()
             await self._reconfigurations.close()
 
     def stop(self) -> None:
@@ -171,6 +178,7 @@ class DistributedHerder:
 
     async def _stop_everything(self) -> None:
         _log.info("Herder stopping")
+        await self._auto_restarts.close()
         self._turns.refuse_all(ConnectException("Worker is shutting down"))
         await self._reconfigurations.close()
         async with self._lock:
@@ -224,6 +232,8 @@ class DistributedHerder:
             self._reports.generation = generation
             delay = assignment.delay_ms
             self._rebalance_at_ms = self._clock.now_ms() + delay if delay > 0 else None
+            if delay > 0:
+                _log.info("The work of workers that have gone is assigned to others in %g s", delay / 1000)
             self._is_resolved = self._is_rebalancing = False
             self._rebalances.started()
             if self._is_leader:
@@ -633,6 +643,10 @@ class DistributedHerder:
         is_working = self._lock.locked() or self._changes.are_pending
         return self._is_resolved and not self._is_rebalancing and not is_working
 
+    @property
+    def rebalance_delay_ms(self) -> int:
+        return 0 if self._rebalance_at_ms is None else max(self._rebalance_at_ms - self._clock.now_ms(), 0)
+
     def beans(self) -> Mapping[str, Mapping[str, float | str]]:
         """The metrics of rebalances, by the name of an MBean."""
         return self._rebalances.beans(
@@ -666,6 +680,8 @@ class DistributedHerder:
         self, name: str, config: Config, target: TargetState | None, *, may_replace: bool
     ) -> Created:
         check_errors(await self.validator.validate(config))
+        if self._is_leader and name not in self._configs.state.connectors:
+            await log_old_offsets(self._engine, name, config)
         return await self._turns.run(lambda: self._put(name, config, target, may_replace=may_replace))
 
     async def _put(

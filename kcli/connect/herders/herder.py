@@ -53,6 +53,11 @@ class Herder(Protocol):
         ...
 
     @property
+    def rebalance_delay_ms(self) -> int:
+        """The time until the work of workers that have gone is assigned to others, or 0."""
+        ...
+
+    @property
     def views(self) -> Views:
         """The connectors, their configurations and their states."""
         ...

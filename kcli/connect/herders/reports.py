@@ -18,12 +18,13 @@ _SAFE = (State.FAILED, State.UNASSIGNED)
 
 
 class StatusReports:
-    """Implements StatusListener. A herder sets `generation` after each rebalance, and `on_reconfigure`."""
+    """Implements StatusListener. A herder sets `generation` after each rebalance, and the functions that it wants."""
 
     def __init__(self, statuses: StatusStore, worker_id: str, *, tracks_topics: bool) -> None:
         self.generation = 0
         """The generation of the worker in its group, and 0 without a group."""
         self.on_reconfigure: Callable[[str], None] | None = None
+        self.on_change: Callable[[TaskId, State], None] | None = None
         self._statuses = statuses
         self._worker_id = worker_id
         self._tracks_topics = tracks_topics
@@ -36,6 +37,8 @@ class StatusReports:
         status = Status(state, self._worker_id, self.generation, trace, version)
         self._statuses.put(id, status, safely=state in _SAFE)
         self._news.set()
+        if self.on_change is not None:
+            self.on_change(id, state)
 
     async def caught_up(self, engine: Engine, connector: str, target: TargetState, seconds: float) -> None:
         """Waits a moment until the tasks of a connector that run here have reported the state that a user wants."""

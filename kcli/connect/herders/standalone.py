@@ -10,8 +10,10 @@ from kcli.connect.decisions.config_state import ConfigState, SessionKey
 from kcli.connect.decisions.restart import restart_plan
 from kcli.connect.decisions.task_configs import java_ordered, patched, task_configs_changed
 from kcli.connect.errors import AlreadyExists, NotFound, RestError
+from kcli.connect.herders.auto_restarts import AutoRestarts
 from kcli.connect.herders.herder import Created, Health
 from kcli.connect.herders.logger_levels import LoggerLevels
+from kcli.connect.herders.old_offsets import log_old_offsets
 from kcli.connect.herders.reconfigurations import Reconfigurations
 from kcli.connect.herders.reports import SETTLE_SECONDS, StatusReports
 from kcli.connect.herders.stage import Stages
@@ -59,7 +61,11 @@ class StandaloneHerder:
         self._stages = Stages(clock)
         self._reconfigurations = Reconfigurations(self._configure_tasks)
         self._reports = reports
+        self._auto_restarts = AutoRestarts(
+            self.views.restart_backoff, self.restart_connector, self.restart_task, clock
+        )
         reports.on_reconfigure = self._reconfigurations.start
+        reports.on_change = self._auto_restarts.changed
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
@@ -69,6 +75,7 @@ class StandaloneHerder:
 
     async def stop(self) -> None:
         _log.info("Herder stopping")
+        await self._auto_restarts.close()
         await self._reconfigurations.close()
         names, tasks = self._engine.connector_names(), self._engine.task_ids()
         await asyncio.gather(self._engine.stop_tasks(tasks), *map(self._engine.stop_connector, names))
@@ -79,6 +86,10 @@ class StandaloneHerder:
 
     def health(self) -> Health:
         return Health(is_ready=True, stage=self._stages.text)
+
+    @property
+    def rebalance_delay_ms(self) -> int:
+        return 0
 
     async def ping(self) -> None:
         async with self._lock:
@@ -99,7 +110,9 @@ class StandaloneHerder:
             is_new = name not in self._state.connectors
             if not is_new and not may_replace:
                 raise AlreadyExists(f"Connector {name} already exists")
-            if not is_new:
+            if is_new:
+                await log_old_offsets(self._engine, name, config)
+            else:
                 await self._stop_connector(name)
             await self._configs.put_connector(name, config, target)
             await self._start_connector(name)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
+from kcli.config.definition import ConfigError
+from kcli.connect.config.connector_keys import RestartBackoff, restart_backoff
 from kcli.connect.config.infos import ConfigInfos
 from kcli.connect.decisions.config_state import ConfigState
 from kcli.connect.errors import BadRequest, NotFound
@@ -19,6 +22,8 @@ from kcli.connect.model import (
 )
 from kcli.connect.stores.store import StatusStore
 from kcli.connect.workers.worker import Engine
+
+_log = logging.getLogger("kcli.connect.restarts")
 
 
 class Views:
@@ -38,6 +43,15 @@ class Views:
         if config is None:
             raise NotFound(f"Connector {name} not found")
         return config
+
+    def restart_backoff(self, name: str) -> RestartBackoff | None:
+        """The waits before restarts of failed work. None if it is not restarted."""
+        config = self._state().connectors.get(name, {})
+        try:
+            return restart_backoff(config)
+        except ConfigError as error:
+            _log.warning("Connector %s is not restarted after failures: %s", name, error.message)
+            return None
 
     def info(self, name: str, config: Config | None = None) -> ConnectorInfo:
         """With a `config`, the connector need not be in the state yet. Raises NotFound."""

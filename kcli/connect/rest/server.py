@@ -108,6 +108,7 @@ class RestServer:
         main = [
             root,
             Route("GET", "/health", self._health),
+            Route("GET", "/rebalance", self._rebalance),
             *PluginResources(herder).routes(),
             *connectors.routes(),
             *(admin if settings.admin_listeners is None else ()),
@@ -175,6 +176,11 @@ class RestServer:
                 "kafka_cluster_id": self._herder.kafka_cluster_id,
             }
         )
+
+    async def _rebalance(self, call: Call) -> Reply:
+        """The state of the group of workers. Java's workers do not have this resource."""
+        assert self._herder is not None, "started"
+        return Reply({"delay_ms": self._herder.rebalance_delay_ms})
 
     async def _health(self, call: Call) -> Reply:
         if self._herder is None:

@@ -131,10 +131,17 @@ def status(options: ConnectOptions, output: Output) -> None:
     parts += [(f"task {task['id']}", task) for task in cast(Sequence[Json], state["tasks"])]
     output.rows([_part_row(part, one) for part, one in parts], _part_text)
     if output.is_text and any(one["state"] == "UNASSIGNED" for _, one in parts):
-        output.say(
-            "UNASSIGNED: a worker has gone. The others take over its work after scheduled.rebalance.max.delay.ms, "
-            "which is 5 minutes by default."
-        )
+        output.say(f"UNASSIGNED: a worker has gone. The others take over its work {_takeover(worker)}.")
+
+
+def _takeover(worker: Worker) -> str:
+    try:
+        delay_ms = cast(int, cast(Json, worker.get("/rebalance"))["delay_ms"])
+    except ConnectRestError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return "after scheduled.rebalance.max.delay.ms, which is 5 minutes by default"  # a worker of Java
+    return f"in {delay_ms / 1000:.0f} s" if delay_ms else "with the next rebalance"
 
 
 def _part_row(part: str, state: Json) -> PartRow:
