@@ -25,7 +25,7 @@ async def log_old_offsets(engine: Engine, name: str, config: Config) -> None:
     if offsets:
         _log.warning(
             "[%s|worker] An earlier connector with this name has left %d offsets. The new one continues there. "
-            "To begin anew, stop it and reset its offsets: kcli connect offsets %s --reset",
+            "To begin at the start, stop it and reset its offsets: kcli connect offsets %s --reset",
             name,
             len(offsets),
             name,

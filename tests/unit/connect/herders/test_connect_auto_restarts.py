@@ -139,7 +139,7 @@ def test_close_ends_the_waits() -> None:
     _run(story())
 
 
-def test_the_keys() -> None:
+def test_the_keys_have_units_and_defaults() -> None:
     config = {"name": "c", "kcli.restart.backoff.ms": "250"}
     assert restart_backoff(config) == RestartBackoff(250, 300_000)
     assert restart_backoff({**config, "kcli.restart.backoff.max.ms": "500"}) == RestartBackoff(250, 500)
