@@ -34,6 +34,7 @@ class Loop(Protocol):
     def start(self) -> None: ...
     def run(self) -> None: ...
     def stop(self) -> None: ...
+    def close(self) -> None: ...
 
 
 def run(sock: socket.socket) -> None:
@@ -105,6 +106,7 @@ def _live(loop: Loop, channel: Channel, control: Control) -> Exception | None:
             channel.note("paused")
             control.wait_while_paused()
         if not control.is_stopping:
+            ending.is_due = True
             if isinstance(loop, SourceLoop):
                 control.on_stop = ending.stop  # ends a `poll` that waits
             loop.start()
@@ -112,27 +114,42 @@ def _live(loop: Loop, channel: Channel, control: Control) -> Exception | None:
             loop.run()
     except Exception as error:
         failure = error
-        LOG.error(
-            "%s Task threw an uncaught and unrecoverable exception. Task is being killed and will not recover until "
-            "manually restarted",
-            loop.name,
-            exc_info=error,
-        )
+        _log_failure(loop, error, is_stopping=control.is_stopping)
     ending.stop()
+    try:
+        loop.close()
+    except Exception:
+        LOG.warning("%s could not close its plugins", loop.name, exc_info=True)
     return None if control.is_stopping else failure
 
 
+def _log_failure(loop: Loop, error: Exception, *, is_stopping: bool) -> None:
+    if is_stopping:
+        # The order to stop may have closed what `poll` was waiting for.
+        LOG.info("%s ended with an error while it stopped: %s", loop.name, error)
+        return
+    LOG.error(
+        "%s Task threw an uncaught and unrecoverable exception. Task is being killed and will not recover until "
+        "manually restarted",
+        loop.name,
+        exc_info=error,
+    )
+
+
 class _Ending:
-    """Stops a task once: at the order of the worker, or when its loop has ended."""
+    """Stops a task that was started, once: at the order of the worker, or when its loop has ended."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._once = threading.Lock()
+        self._stopping = threading.Lock()
+        self.is_due = False
 
     def stop(self) -> None:
-        if not self._once.acquire(blocking=False):
-            return
-        try:
-            self._loop.stop()
-        except Exception:
-            LOG.warning("Could not stop task", exc_info=True)
+        with self._stopping:  # the process must not end while the other thread stops the task
+            if not self.is_due:
+                return
+            self.is_due = False
+            try:
+                self._loop.stop()
+            except Exception:
+                LOG.warning("Could not stop task", exc_info=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kcli.connect.tasks.channel import Channel, WorkerError
 from kcli.connect.tasks.spec import ErrorSpec, TaskSpec
@@ -64,7 +64,6 @@ class DeadLetters:
     spec: TaskSpec
     producer: Producer
     counts: ErrorCounts
-    refused: list[ClientError] = field(default_factory=list)
 
     def report(self, failure: Failure) -> None:
         message: Message = failure.record  # type: ignore[assignment]  # only sink tasks have dead letters

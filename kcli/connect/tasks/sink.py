@@ -358,6 +358,9 @@ class SinkLoop:
         if self._letters is not None:
             self._letters.flush()
 
+    def close(self) -> None:
+        self._plugins.close()
+
     def _report(self) -> None:
         self._active.add(len(self._batch))
         self._metrics.report(self._channel, self._tolerance.counts, "sink-task-metrics", self._own_metrics)

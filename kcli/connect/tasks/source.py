@@ -169,6 +169,9 @@ class SourceLoop:
             own["transaction-size-min"] = self._delivery.transaction_sizes.minimum()
         return own
 
+    def close(self) -> None:
+        self._plugins.close()
+
     def stop(self) -> None:
         """Asks the task to end `poll`. Called from the thread that reads the channel, and at the end of a failure."""
         self._task.stop()
