@@ -83,6 +83,16 @@ async def test_records_flow_from_a_source_to_a_sink_and_continue_after_a_restart
         await until(lambda: it.engine.metrics().get(bean, {}).get("source-record-write-total") == 3)
 
 
+def last_offset(servers: str) -> int:
+    """The number of records in the topic."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader"})
+    _, end = consumer.get_watermark_offsets(TopicPartition("numbers", 0), 20)
+    consumer.close()
+    return int(end)
+
+
 @on_a_loop
 async def test_paused_tasks_do_nothing_until_they_are_resumed(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
@@ -96,6 +106,9 @@ async def test_paused_tasks_do_nothing_until_they_are_resumed(tmp_path: Path) ->
         paused_at = len(written(tmp_path))
         await asyncio.sleep(0.3)
         assert len(written(tmp_path)) == paused_at
+        # The offset of the last record is stored during the pause.
+        last = await asyncio.to_thread(last_offset, it.engine.worker.bootstrap_servers[0]) - 1
+        await until(lambda: it.stored("c") == [({"task": "0"}, {"n": last})])
         for name in ("c", "s"):
             await it.engine.set_target_state(name, TargetState.STARTED)
         await until(lambda: len(written(tmp_path)) > paused_at + 3)

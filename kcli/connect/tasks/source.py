@@ -26,6 +26,10 @@ from kcli.connectors.records import SourceRecord
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.AbstractWorkerSourceTask")
 
 
+PAUSED_TURN_S = 1.0
+"""The time between two looks at acknowledgements while a task is paused."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerOffsets:
     """Reads offsets through the worker. Implements `OffsetReader`."""
@@ -146,7 +150,11 @@ class SourceLoop:
     def _pause(self) -> None:
         self._channel.note("paused")
         started = time.monotonic()
-        self._control.wait_while_paused()
+        while self._control.is_paused and not self._control.is_stopping:
+            # Records that were sent before may still be acknowledged, and their offsets are stored.
+            self._delivery.turn()
+            self._report()
+            self._control.wait(PAUSED_TURN_S)
         self._metrics.paused_s += time.monotonic() - started
         if not self._control.is_stopping:
             self._channel.note("resumed")
