@@ -7,6 +7,8 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 
+from kcli.runtime.log_text import name
+
 LINES_MAX = 200
 """The lines of a connector that are kept."""
 
@@ -39,4 +41,4 @@ class ConnectorLog(logging.Handler):
             self._lines.popitem(last=False)
 
     def lines(self, connector: str) -> Sequence[str]:
-        return list(self._lines.get(connector, ()))
+        return list(self._lines.get(name(connector), ()))

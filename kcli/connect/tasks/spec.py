@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from kcli.connect.config.plugin import load_class
 from kcli.formats.connect.errors import ConnectException
+from kcli.runtime.log_text import name
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ class TaskSpec:
 
     @property
     def id(self) -> str:
-        return f"{self.connector}-{self.task}"
+        """The name of the task in logs and errors. A user chooses the name of a connector."""
+        return f"{name(self.connector)}-{self.task}"
 
 
 @dataclass(frozen=True, slots=True)

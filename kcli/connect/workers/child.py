@@ -10,10 +10,11 @@ import socket
 from collections.abc import Coroutine
 from typing import Protocol, cast
 
+from kcli.connect.model import CONNECTOR
 from kcli.connect.tasks.frames import Decoder, Frame, FrameError
 from kcli.connect.tasks.traces import java_class
 from kcli.connect.workers.nursery import Nursery
-from kcli.runtime.log_text import one_line
+from kcli.runtime.log_text import name, one_line
 
 FRAMES_PER_TURN = 50
 """The most frames of one process that are handled before the event loop serves others: about a millisecond."""
@@ -35,6 +36,11 @@ LAST_READS_MAX = 65_536 // OUTPUT_BYTES_PER_TURN
 OUTPUT_LOG = logging.getLogger("kcli.connect.output")
 _FOREIGN = logging.getLogger("kcli.connect.tasks")
 _names: set[str] = set()
+
+
+def log_context(connector: str, task: int = CONNECTOR) -> str:
+    """The beginning of each log line of a task or a connector. A user chooses the name of a connector."""
+    return f"[{name(connector)}|{'worker' if task == CONNECTOR else f'task-{task}'}] "
 
 
 class Owner(Protocol):
@@ -158,8 +164,8 @@ class Child(asyncio.Protocol):
     def _log(self, body: object) -> None:
         """Writes a log record of the process to the worker's log."""
         match body:
-            case {"logger": str(name), "level": int(level), "text": str(text)}:
-                _logger(name).log(level, "%s%s", self._context, text)
+            case {"logger": str(logger), "level": int(level), "text": str(text)}:
+                _logger(logger).log(level, "%s%s", self._context, text)
 
     def _read_output(self) -> None:
         """Writes the output of the process to the worker's log."""
@@ -215,9 +221,9 @@ class Child(asyncio.Protocol):
             self.status.set_result(status)
 
 
-def _logger(name: str) -> logging.Logger:
-    if name not in _names:
+def _logger(logger: str) -> logging.Logger:
+    if logger not in _names:
         if len(_names) >= LOGGER_NAMES_MAX:
             return _FOREIGN
-        _names.add(name)
-    return logging.getLogger(name)
+        _names.add(logger)
+    return logging.getLogger(logger)

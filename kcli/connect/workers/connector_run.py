@@ -13,7 +13,7 @@ from kcli.connect.stores.store import OffsetStore
 from kcli.connect.tasks.frames import Frame
 from kcli.connect.tasks.spec import ConnectorSpec, packed
 from kcli.connect.workers import offsets
-from kcli.connect.workers.child import Child
+from kcli.connect.workers.child import Child, log_context
 from kcli.connect.workers.nursery import Nursery
 from kcli.formats.connect.errors import ConnectException
 
@@ -86,7 +86,7 @@ class ConnectorProcess:
                     self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end_idle)
 
     async def _new_child(self) -> Child:
-        child = Child(self, f"[{self._spec.connector}|worker] ")
+        child = Child(self, log_context(self._spec.connector))
         first = Frame("run", {"spec": packed(self._spec), "levels": dict(self._owner.log_levels())})
         await child.start(self._nursery, first)
         child.status.add_done_callback(lambda status: self._process_ended(child, status.result()))

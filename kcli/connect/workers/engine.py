@@ -16,6 +16,7 @@ from kcli.connect.config.plugin import Plugin, Plugins
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, SourceOffsets, State, TargetState, TaskId
 from kcli.connect.tasks.traces import java_trace
+from kcli.connect.workers.child import log_context
 from kcli.connect.workers.connector_offsets import ConnectorOffsets, OffsetsOf
 from kcli.connect.workers.connector_run import CallError, ConnectorProcess
 from kcli.connect.workers.metrics import Attributes, EngineMetrics
@@ -25,6 +26,7 @@ from kcli.connect.workers.task_run import TaskRun
 from kcli.connect.workers.worker import StatusListener, TaskStart
 from kcli.connectors.interface import Connector
 from kcli.formats.connect.errors import ConnectException
+from kcli.runtime.log_text import name as log_name
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
 _CONNECTORS = logging.getLogger("org.apache.kafka.connect.runtime.WorkerConnector")
@@ -143,7 +145,10 @@ class WorkerEngine:
             return await self._task_configs(connector)
         except Exception as error:
             _CONNECTORS.error(
-                "[%s|worker] WorkerConnector{id=%s} Connector has failed", name, name, exc_info=error
+                "%sWorkerConnector{id=%s} Connector has failed",
+                log_context(name),
+                log_name(name),
+                exc_info=error,
             )
             self._connector_failed(name, error)
             raise
@@ -162,7 +167,7 @@ class WorkerEngine:
         tasks_max = self._plans.values(connector.name, resolved).integer(TASKS_MAX)
         configs = await connector.process.call("task_configs", [tasks_max])
         assert isinstance(configs, list)
-        self._check_tasks_max(f"[{connector.name}|worker] ", connector.name, resolved, len(configs))
+        self._check_tasks_max(log_context(connector.name), connector.name, resolved, len(configs))
         loaded = connector.plugin.load()
         assert isinstance(loaded, type) and issubclass(loaded, Connector)
         extra = {"task.class": _class_name(loaded.task_class)}
@@ -236,7 +241,7 @@ class WorkerEngine:
     async def start_task(self, start: TaskStart) -> bool:
         if start.id in self._tasks:
             raise ConnectException(f"Task already exists in this worker: {start.id}")
-        LOG.info("[%s|task-%d] Creating task %s", start.id.connector, start.id.task, start.id)
+        LOG.info("%sCreating task %s", log_context(*start.id), log_name(start.id))
         self._metrics.task_starts.attempts += 1
         run = await self._new_run(start)
         self._tasks[start.id] = run

@@ -13,7 +13,7 @@ from kcli.connect.stores.store import OffsetStore
 from kcli.connect.tasks.frames import Frame
 from kcli.connect.tasks.spec import TaskSpec, packed
 from kcli.connect.workers import admin, offsets
-from kcli.connect.workers.child import Child
+from kcli.connect.workers.child import Child, log_context
 from kcli.connect.workers.nursery import Nursery
 from kcli.formats.connect.errors import ConnectException
 
@@ -66,7 +66,7 @@ class TaskRun:
 
     @property
     def context(self) -> str:
-        return f"[{self.id.connector}|task-{self.id.task}] "
+        return log_context(*self.id)
 
     async def start(self, nursery: Nursery, spec: TaskSpec) -> bool:
         """Starts the process. Returns whether the task and its plugins could be made."""
