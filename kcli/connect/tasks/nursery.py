@@ -152,7 +152,3 @@ def _become_child(control: socket.socket, descriptors: list[int], pipe: tuple[in
                     stream.flush()
         # librdkafka's threads may still run, so the process ends without Python's own clean-up.
         os._exit(status)
-
-
-if __name__ == "__main__":
-    main()

@@ -21,6 +21,9 @@ END_TIMEOUT_S = 5.0
 KILLED = -9
 """The exit status of processes that ended because the nursery did."""
 
+# The nursery finds the same modules as the worker. PYTHONPATH would do this for other programs that a task starts, too.
+_PROGRAM = "import sys; sys.path[:] = {path!r}; from kcli.connect.tasks.nursery import main; main()"
+
 Ended = Callable[[int], None]
 """Takes the exit status of a process: a signal is a negative number."""
 
@@ -50,14 +53,13 @@ class Nursery:
                 ours.setblocking(False)
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
-                    "-m",
-                    "kcli.connect.tasks.nursery",
+                    "-c",
+                    _PROGRAM.format(path=sys.path),
                     str(theirs.fileno()),
                     *self._preloaded,
                     pass_fds=(theirs.fileno(),),
                     # The terminal's Ctrl-C is for the worker, which stops the tasks in its own order.
                     start_new_session=True,
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
             asyncio.get_running_loop().add_reader(ours.fileno(), self._read, ours)
             self._control = ours
