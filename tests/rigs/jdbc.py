@@ -82,7 +82,12 @@ def connect(kind: str, server: Server, name: str) -> Any:
     import pymysql
 
     return pymysql.connect(
-        host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, database=name or None
+        host="127.0.0.1",
+        port=server.port,
+        user=USER,
+        password=PASSWORD,
+        database=name or None,
+        ssl_disabled=True,
     )
 
 
@@ -98,7 +103,8 @@ def server_database(kind: str, server: Server, label: str) -> Iterator[TestedDat
     maintenance = "postgres" if kind == "postgresql" else ""
     _administer(kind, server, maintenance, f"CREATE DATABASE {name}")
     try:
-        url = f"jdbc:{kind}://127.0.0.1:{server.port}/{quote(name)}"
+        plain = "?useSSL=false" if kind == "mariadb" else ""  # each context of TLS takes 30 ms
+        url = f"jdbc:{kind}://127.0.0.1:{server.port}/{quote(name)}{plain}"
         yield TestedDatabase(kind, url, server, name)
     finally:
         force = " WITH (FORCE)" if kind == "postgresql" else ""
