@@ -339,6 +339,22 @@ def test_json_and_uuid_columns_take_strings(database: TestedDatabase) -> None:
     ]
 
 
+def test_infinite_timestamps_are_kept(database: TestedDatabase) -> None:
+    if database.kind != "postgresql":
+        pytest.skip("only PostgreSQL has infinite timestamps")
+    database.execute(
+        "CREATE TABLE src (a TIMESTAMP, b TIMESTAMPTZ)",
+        "INSERT INTO src VALUES ('infinity', '-infinity'), (now(), now())",
+    )
+    with running_source(database, mode="bulk", table_whitelist="src") as source:
+        records = source.poll(2)[:2]
+    assert isinstance(records[0].value, Struct)
+    assert records[0].value.values == [9223372036825200000, -9223372036832400000]
+    with running_sink(database, auto_create="true", table_name_format="dst") as task:
+        task.put(as_sink_records(records))
+    assert database.rows("SELECT count(*) FROM dst WHERE a = 'infinity' AND b = '-infinity'") == [(1,)]
+
+
 def test_a_view_cannot_be_evolved(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE base (id INTEGER)", "CREATE VIEW orders AS SELECT id FROM base")
     with (

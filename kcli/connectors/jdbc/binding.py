@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from kcli.connectors.jdbc.moments import Zone
+from kcli.connectors.jdbc.moments import INFINITIES, Zone
 from kcli.connectors.jdbc.sink_keys import KAFKA, RECORD_KEY, SinkSettings
 from kcli.connectors.jdbc.target_fields import TargetField, TargetFields
 from kcli.connectors.records import SinkRecord
@@ -14,6 +14,7 @@ from kcli.formats.connect.errors import ConnectException, DataException
 from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 from kcli.model.java_text import parse_long
 
+_INFINITE = {infinity.milliseconds: infinity.name for infinity in INFINITIES}
 Parameters = tuple[object, ...]
 Bind = Callable[[Sequence[SinkRecord]], list[Parameters]]
 Convert = Callable[[object], object]
@@ -149,12 +150,14 @@ def _units(settings: SinkSettings, module: str, *, is_text: bool) -> Convert:
 
 
 def _moment_form(zone: Zone, module: str) -> Callable[[int], object]:
-    """From microseconds since 1970: milliseconds for SQLite, and a local time for all others."""
+    """From microseconds since 1970: milliseconds for SQLite, and a local time for all others.
+
+    PostgreSQL gets the offset from UTC too: it uses this offset for a column with a time zone, and skips it for others.
+    """
     if module == "sqlite3":
         return lambda micros: micros // 1000
     if module == "psycopg":
-        # PostgreSQL reads the offset for a column with a time zone, and skips it for one without.
-        return lambda micros: zone.local(micros).isoformat(" ")
+        return lambda micros: _INFINITE.get(micros // 1000) or zone.local(micros).isoformat(" ")
     return lambda micros: zone.local(micros).replace(tzinfo=None)
 
 

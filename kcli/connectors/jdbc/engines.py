@@ -1,12 +1,14 @@
-"""Engines of SQLAlchemy for an address, with drivers that return JSON and UUIDs as text."""
+"""Engines of SQLAlchemy for an address, with a driver of PostgreSQL that returns JSON as text, and reads infinity."""
 
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kcli.connectors.jdbc.common_keys import ConnectionSettings
 from kcli.connectors.jdbc.dialects import Dialect
+from kcli.connectors.jdbc.moments import INFINITIES
 from kcli.connectors.jdbc.urls import Address
 
 if TYPE_CHECKING:
@@ -48,15 +50,50 @@ def new_engine(address: Address, settings: ConnectionSettings, dialect: Dialect)
     )
     if engine.dialect.driver == "psycopg":
         engine.dialect.ischema_names = {**engine.dialect.ischema_names, "xml": _text_type()}
-        event.listen(engine, "connect", _return_text)
+        loaders = _loaders()
+        event.listen(engine, "connect", lambda connection, record: _register(connection, loaders))
     return engine
 
 
-def _return_text(connection: object, record: object) -> None:
+def _loaders() -> Mapping[str, type]:
+    """psycopg's classes that read values, by the type of PostgreSQL."""
     from psycopg.types.string import TextLoader
 
-    for name in _TEXT_TYPES:
-        connection.adapters.register_loader(name, TextLoader)  # type: ignore[attr-defined]
+    return {
+        **dict.fromkeys(_TEXT_TYPES, TextLoader),
+        **{name: _with_infinity(name) for name in ("timestamp", "timestamptz")},
+    }
+
+
+def _with_infinity(name: str) -> type:
+    """A class that reads what psycopg reads, and `infinity`."""
+    from psycopg import DataError, adapters
+    from psycopg.adapt import Loader
+    from psycopg.pq import Format
+
+    usual = adapters.get_loader(adapters.types[name].oid, Format.TEXT)
+    infinities = {infinity.name.encode(): infinity for infinity in INFINITIES}
+
+    class TimestampLoader(Loader):  # type: ignore[misc]
+        def __init__(self, oid: int, context: object = None) -> None:
+            super().__init__(oid, context)
+            self._load = usual(oid, context).load
+
+        def load(self, data: bytes) -> object:
+            try:
+                return self._load(data)
+            except DataError:
+                infinity = infinities.get(bytes(data))
+                if infinity is None:
+                    raise
+                return infinity
+
+    return TimestampLoader
+
+
+def _register(connection: object, loaders: Mapping[str, type]) -> None:
+    for name, loader in loaders.items():
+        connection.adapters.register_loader(name, loader)  # type: ignore[attr-defined]
 
 
 def _text_type() -> type:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
 from kcli.connectors.jdbc.database import Column
-from kcli.connectors.jdbc.moments import GRANULARITIES, Zone
+from kcli.connectors.jdbc.moments import GRANULARITIES, Infinity, Zone
 from kcli.connectors.jdbc.source_keys import SourceSettings
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.schema import (
@@ -163,6 +163,10 @@ def micros_reader(zone: Zone, module: str) -> Callable[[object], int]:
     """A function from a timestamp of the driver to microseconds since 1970."""
     if module == "sqlite3":
         return lambda value: sqlite_micros(value, zone)
+    if module == "psycopg":
+        return lambda value: (
+            value.milliseconds * 1000 if isinstance(value, Infinity) else zone.micros(value)  # type: ignore[arg-type]
+        )
     return zone.micros  # type: ignore[return-value]
 
 

@@ -52,6 +52,21 @@ def time_zone(name: str) -> dt.tzinfo | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Infinity:
+    """PostgreSQL's timestamps `infinity` and `-infinity`, which Python does not have."""
+
+    name: str
+    milliseconds: int
+    """The number that the JDBC driver of PostgreSQL returns (org.postgresql.PGStatement)."""
+
+
+INFINITIES = (
+    Infinity("infinity", 9_223_372_036_825_200_000),
+    Infinity("-infinity", -9_223_372_036_832_400_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Zone:
     """The time zone of a database, and whether old dates are counted in the Julian calendar."""
 
