@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kcli.http.connect_rest import ConnectRest
 from kcli.model.addresses import Address
 
 PORT = 8090
@@ -34,6 +35,8 @@ class ClusterSettings:
     """The URLs of Spark's drivers and history servers. The URLs may contain passwords."""
     spark_checkpoints: tuple[str, ...] = ()
     """Directories with checkpoints of Spark's streaming queries."""
+    connect: tuple[ConnectRest, ...] = ()
+    """A worker of each group of Kafka Connect workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,6 +77,11 @@ class ConnectRest:
         host = parts.netloc.rpartition("@")[2]
         return cls(urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", "")), login)
 
+    @property
+    def place(self) -> str:
+        """The host, the port and the path of the URL, as a short name of the worker."""
+        return self.url.partition("://")[2]
+
     def of_worker(self, worker_id: str) -> ConnectRest:
         """Another worker of the same group, by its worker id (`host:port`)."""
         return ConnectRest(f"{urlsplit(self.url).scheme}://{worker_id}", self.login)

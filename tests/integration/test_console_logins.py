@@ -17,6 +17,7 @@ from rigs.node import RunningNode, running
 from rigs.sasl import SASL_LISTENER, add_user
 
 PATIENCE_S = 30.0
+CONNECT = "/api/clusters/main/connect"
 TOPICS = "/api/clusters/main/topics"
 SCRAM_USER, SCRAM_PASSWORD = 'eve "the\\user', 'p"w\\1234\n;'
 RIGHTS = {
@@ -72,6 +73,19 @@ def test_a_user_has_the_own_rights_and_another_browser_has_none(tmp_path: Path) 
             )
             found = await other.post(TOPICS, {"name": "mine"})
             assert (other.status, found["error"]) == (403, "TOPIC_AUTHORIZATION_FAILED")
+
+    with_console(tmp_path, story)
+
+
+def test_connectors_need_rights_on_the_cluster(tmp_path: Path) -> None:
+    async def story(node: RunningNode, address: str, page: Browser) -> None:
+        assert await log_in(page, PLAIN) == 200
+        assert (await page.get(CONNECT))["workers"] == []
+        async with browser(address) as other:
+            await other.open()
+            assert await log_in(other, BOB) == 200
+            found = await other.get(CONNECT)
+            assert (other.status, found["error"]) == (403, "CLUSTER_AUTHORIZATION_FAILED")
 
     with_console(tmp_path, story)
 

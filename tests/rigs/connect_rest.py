@@ -69,6 +69,29 @@ def _part(state: str, trace: str) -> dict[str, str]:
     )
 
 
+def validation(*keys: Mapping[str, object]) -> Mapping[str, object]:
+    """The answer to a validation."""
+    return {"name": "plugin", "error_count": 0, "groups": [], "configs": list(keys)}
+
+
+def config_key(
+    name: str, kind: str = "STRING", *, errors: Sequence[str] = (), visible: bool = True
+) -> Mapping[str, object]:
+    """A key in the answer to a validation."""
+    definition = {
+        "name": name,
+        "type": kind,
+        "required": True,
+        "default_value": None,
+        "importance": "HIGH",
+        "documentation": f"About {name}.",
+        "group": None,
+        "display_name": None,
+    }
+    value = {"name": name, "value": "x", "recommended_values": ["r"], "errors": errors, "visible": visible}
+    return {"definition": definition, "value": value}
+
+
 @contextmanager
 def connect_api(*, tls: ssl.SSLContext | None = None) -> Iterator[ConnectApi]:
     """Serves a scripted API on 127.0.0.1."""

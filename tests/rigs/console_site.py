@@ -22,6 +22,7 @@ from kcli.client.diagnosis.checkup.gather import Looks
 from kcli.console.console import Console
 from kcli.console.pages import overview
 from kcli.console.settings import ClusterSettings, ConsoleSettings
+from kcli.http.connect_rest import ConnectRest
 from kcli.local_cluster.ports import free_ports
 from kcli.metadata.image import AclEntry
 from kcli.model.acl import AclOperation, AclPermissionType, PatternType, ResourceType
@@ -36,6 +37,7 @@ from kcli.runtime.rng import SystemRng
 from kcli.security.mechanisms.scram import MECHANISMS
 from kcli.server.formatting.format import FormatRequest, Machine, format_directories
 from rigs.collector import Received, collector
+from rigs.connect_rest import ConnectApi, config_key, connect_api, validation
 from rigs.console_topics import create, produce, record
 from rigs.node import RunningNode, config_of, running
 from rigs.sasl import SASL_LISTENER
@@ -45,6 +47,9 @@ T = TypeVar("T")
 
 SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 """A text that would run as a script if a page took it for HTML."""
+
+SINK = "org.example.LakeSink"
+"""The plugin of the worker of Kafka Connect."""
 
 HOSTILE_BYTES = 10_000_000
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -81,6 +86,7 @@ class Site:
         self._node_stack = contextlib.AsyncExitStack()
         self._node: RunningNode | None = None
         self._client: AdminClient | None = None
+        self.connect = ConnectApi()
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
         """Runs a coroutine on the loop of the node."""
@@ -109,6 +115,8 @@ class Site:
         traces.spans += _spans()
         spark = self._stack.enter_context(spark_server(_APPLICATIONS))
         assert self.node.metrics_endpoint is not None
+        self.connect = self._stack.enter_context(connect_api())
+        _add_connectors(self.connect)
         main = replace(
             self._main(),
             metrics=(Address("127.0.0.1", self.node.metrics_endpoint.port),),
@@ -118,6 +126,7 @@ class Site:
                 str(checkpoint(self.directory / "query", {"orders": {"0": 5, "1": 6, "2": 7}})),
             ),
         )
+        main = replace(main, connect=(ConnectRest.at(self.connect.url),))
         secured = {
             "bootstrap.servers": f"127.0.0.1:{self.node.port('SASL')}",
             "security.protocol": "SASL_PLAINTEXT",
@@ -268,6 +277,39 @@ async def _copied(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     with contextlib.closing(writer):
         while part := await reader.read(65536):
             writer.write(part)
+
+
+def _add_connectors(api: ConnectApi) -> None:
+    """A sink with a task that has failed, and a connector with a hostile name. Its plugin has two keys."""
+    trace = f"ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.\nCaused by: {SCRIPT}"
+    config = {"connector.class": SINK, "topics": "orders", "name": "lake", "password": "s3cret"}
+    api.has("lake", "RUNNING", "FAILED", trace=trace, config=config)
+    api.has(SCRIPT, connector="STOPPED")
+    api.plugins([SINK])
+    api.answers |= {
+        "GET /connectors/lake/config": (200, config),
+        "GET /connectors/lake/topics": (200, {"lake": {"topics": ["orders"]}}),
+        "GET /connectors/lake/offsets": (
+            200,
+            {"offsets": [{"partition": {"kafka_partition": 0}, "offset": {"n": 7}}]},
+        ),
+        f"PUT /connector-plugins/{SINK}/config/validate": (
+            200,
+            validation(
+                config_key("topics"), config_key("password", "PASSWORD"), config_key("fast", "BOOLEAN")
+            ),
+        ),
+        "PUT /connectors/lake/config": (200, {}),
+        "PUT /connectors/new/config": (201, {}),
+        "GET /connectors/new": api.answers["GET /connectors/lake"],
+        "GET /connectors/new/status": api.answers["GET /connectors/lake/status"],
+        "PUT /connectors/lake/pause": (202, None),
+        "PUT /connectors/lake/resume": (202, None),
+        "PUT /connectors/lake/stop": (204, None),
+        "POST /connectors/lake/restart": (202, None),
+        "DELETE /connectors/lake/offsets": (200, {"message": "done"}),
+        "DELETE /connectors/lake": (204, None),
+    }
 
 
 def _spans() -> list[Received]:

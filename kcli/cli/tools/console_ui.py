@@ -21,7 +21,9 @@ from kcli.console.audit import AuditError
 from kcli.console.console import Console
 from kcli.console.identity import is_loopback
 from kcli.console.settings import PORT, ClusterSettings, ConsoleSettings
+from kcli.http.connect_rest import ConnectRest, InvalidUrl
 from kcli.model.addresses import Address
+from kcli.model.java_text import split_list
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.descriptors import raise_limit
 from kcli.runtime.network import SystemNetwork
@@ -34,6 +36,9 @@ REGISTRY = "schema.registry.url"
 
 TRACES = "kcli.traces.url"
 """The property with the URL of the trace store (Jaeger or Tempo)."""
+
+CONNECT = "kcli.connect.urls"
+"""The property with the URLs of workers of Kafka Connect, separated by commas."""
 
 MAIN_CLUSTER = "main"
 """The name of the cluster of --bootstrap-server."""
@@ -83,6 +88,13 @@ class ConsoleOptions(ConnectingOptions):
         "A directory with checkpoints of Spark's streaming queries. The console shows the lag of these queries in the "
         "cluster of --bootstrap-server.",
         metavar="directory",
+        repeatable=True,
+    )
+    connect: tuple[str, ...] = option(
+        "The URL of a worker of Kafka Connect, such as http://HOST:8083. The console shows and changes the connectors "
+        "of the worker's group. The URL may have user:password@ before the host. The properties file of a cluster can "
+        "also contain such URLs, as kcli.connect.urls.",
+        metavar="url",
         repeatable=True,
     )
     listen: str = option(
@@ -195,6 +207,7 @@ def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
             traces=options.traces or properties.get(TRACES),
             spark_urls=options.spark,
             spark_checkpoints=options.spark_checkpoint,
+            connect=_workers("--connect", options.connect or split_list(properties.get(CONNECT, ""))),
         )
     elif not options.cluster:
         raise UsageError('Missing required argument "[bootstrap-server]", or --cluster')
@@ -230,7 +243,19 @@ def _further(text: str) -> ClusterSettings:
         config_file=place,
         schema_registry=properties.get(REGISTRY),
         traces=properties.get(TRACES),
+        connect=_workers(CONNECT, split_list(properties.get(CONNECT, ""))),
     )
+
+
+def _workers(name: str, urls: Iterable[str]) -> tuple[ConnectRest, ...]:
+    """The workers of these URLs. Raises UsageError if a URL is invalid, or occurs twice."""
+    try:
+        workers = tuple(map(ConnectRest.at, urls))
+    except InvalidUrl as error:
+        raise UsageError(f"{name} {error}") from None
+    if len({worker.place for worker in workers}) < len(workers):
+        raise UsageError(f"{name}: two URLs have the same host, port and path")
+    return workers
 
 
 def _tls(options: ConsoleOptions) -> ssl.SSLContext | None:

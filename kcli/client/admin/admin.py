@@ -89,6 +89,7 @@ class AdminClient(Client):
 
         describe_cluster = cluster.describe_cluster
         describe_registered = cluster.describe_registered
+        authorized_operations = cluster.authorized_operations
         api_versions = cluster.api_versions
         unregister_broker = cluster.unregister_broker
 
@@ -144,6 +145,7 @@ class AdminClient(Client):
         describe_log_dirs = _Call("log_dirs")
         describe_cluster = _Call("cluster")
         describe_registered = _Call("cluster")
+        authorized_operations = _Call("cluster")
         api_versions = _Call("cluster")
         unregister_broker = _Call("cluster")
         describe_features = _Call("features")

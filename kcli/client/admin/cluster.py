@@ -14,6 +14,7 @@ from kcli.client.client import (
     raise_for,
 )
 from kcli.errors import KafkaError, ProtocolError, UnsupportedVersionException
+from kcli.model.acl import AclOperation
 from kcli.protocol.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -67,6 +68,22 @@ async def describe_registered(client: Client) -> ClusterDescription:
         return await describe_cluster(client, include_fenced=True)
     except UnsupportedVersionException:
         return await describe_cluster(client)
+
+
+async def authorized_operations(client: Client) -> frozenset[AclOperation]:
+    """Returns the operations that the user may do on the cluster itself. Returns none if the user may not describe the
+    cluster, and all if the cluster has no authorizer."""
+    from kcli.protocol.messages.describe_cluster import DescribeClusterRequest
+
+    async def attempt() -> int:
+        request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+        response = await client.send(request, ApiKey.DESCRIBE_CLUSTER)
+        raise_for(response.error_code, response.error_message)
+        bits: int = response.cluster_authorized_operations
+        return bits
+
+    bits = await client.call("listNodes", attempt)
+    return frozenset(operation for operation in AclOperation if bits >> operation & 1)
 
 
 async def api_versions(

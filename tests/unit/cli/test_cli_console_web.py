@@ -35,6 +35,11 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ((*SERVER, "--cluster", "a/b=h:1"), "--cluster a/b=h:1: expected NAME"),
         ((*SERVER, "--cluster", "main=h:1"), "two clusters have the same name"),
         ((*SERVER, "--metrics", "nothing"), "--metrics"),
+        (
+            (*SERVER, "--connect", "ftp://u:secret@h"),
+            "--connect h: expected a URL such as http://localhost:8083",
+        ),
+        ((*SERVER, "--connect", "h:1", "--connect", "http://h:1"), "--connect: two URLs have the same host"),
         ((*SERVER, "--audit-log", "/none/audit"), "the audit log /none/audit cannot be opened"),
         (("--bootstrap-server", "nothing"), "Invalid url in bootstrap.servers: nothing"),
     ],
@@ -58,3 +63,13 @@ def test_a_client_certificate_serves_only_this_machine(
     config.write_text("security.protocol=SSL\nssl.keystore.location=/none.pem\nssl.keystore.type=PEM\n")
     words = (*SERVER, "--command-config", str(config), "--listen", "0.0.0.0:1", "--insecure")
     assert "client certificate" in refused(capsys, *words)
+
+
+def test_further_clusters_name_their_workers_of_connect_in_their_files(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = tmp_path / "live.properties"
+    config.write_text("bootstrap.servers=h:1\nkcli.connect.urls=http://a:1, ftp://b\n")
+    assert "kcli.connect.urls ftp://b: expected a URL" in refused(
+        capsys, *SERVER, "--cluster", f"live={config}"
+    )

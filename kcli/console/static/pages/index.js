@@ -1,6 +1,7 @@
 // All pages. Each area adds one import and one entry, in the order of the menu.
 import balance from "./balance.js";
 import brokers from "./brokers.js";
+import connect from "./connect.js";
 import overview from "./overview.js";
 import consumerGroups from "./groups.js";
 import messages from "./messages.js";
@@ -21,6 +22,7 @@ export const pages = [
   consumerGroups,
   trace,
   spark,
+  connect,
   security,
   quotas,
 ];

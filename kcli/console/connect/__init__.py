@@ -1,0 +1,1 @@
+"""Calls of Kafka Connect for the pages, and the secrets in configurations of connectors."""
