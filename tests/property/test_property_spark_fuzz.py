@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kcli.errors import CorruptRecordError
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.batches.batch_headers import AbortedTransaction, read_headers
+from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Columns, Depth, decode
 from kcli.protocol.batches.compression import Codec
 from rigs.examples import examples

@@ -11,7 +11,7 @@ from kcli.client.records.fetch_plan import FetchPosition, PlannedFetch
 from kcli.errors import ErrorCode, KafkaError, error_for
 from kcli.model.request_values import READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch_headers import AbortedTransaction
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kcli.errors import CorruptRecordError
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import crc_is_valid, iter_batches, read_records
-from kcli.protocol.batches.batch_headers import AbortedTransaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kcli.errors import (
 )
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch_headers import AbortedTransaction
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.messages.metadata import MetadataResponseTopic
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kcli.errors import CorruptRecordError, KafkaError
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import (
     CONTROL,
     HEADER_SIZE,
@@ -72,14 +73,6 @@ class BatchHeaders:
             return -1
         last = self.headers[-1]
         return int(last["base_offset"]) + int(last["last_offset_delta"]) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class AbortedTransaction:
-    """An aborted transaction in a Fetch response: the batches of `producer_id` from `first_offset` to its marker."""
-
-    producer_id: int
-    first_offset: int
 
 
 def read_headers(raw: bytes, partition: str, *, check_crc: bool = True) -> BatchHeaders:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kcli.errors import KafkaError
 from kcli.model.java_utf8 import decode_utf8
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import (
     CODEC_MASK,
     CONTROL,
@@ -29,12 +30,7 @@ from kcli.protocol.batches.batch import (
     LOG_APPEND_TIME,
     read_header,
 )
-from kcli.protocol.batches.batch_headers import (
-    AbortedTransaction,
-    BatchHeaders,
-    aborted_batches,
-    corrupt,
-)
+from kcli.protocol.batches.batch_headers import BatchHeaders, aborted_batches, corrupt
 from kcli.protocol.batches.compression import Codec, InflatesTooFar, decompress
 from kcli.protocol.batches.record_parts import RecordPart, batch_parts
 from kcli.protocol.batches.record_starts import (

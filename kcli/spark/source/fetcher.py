@@ -16,8 +16,9 @@ from kcli.client.records.fetch import FetchLimits, aborted_transactions, fetch_r
 from kcli.client.records.fetch_plan import FetchPosition, without_session
 from kcli.errors import CorruptRecordError, ErrorCode, KafkaError, error_for
 from kcli.model.request_values import EARLIEST, LATEST
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import LENGTH_OVERHEAD
-from kcli.protocol.batches.batch_headers import AbortedTransaction, BatchHeaders, corrupt, read_headers
+from kcli.protocol.batches.batch_headers import BatchHeaders, corrupt, read_headers
 from kcli.protocol.messages.fetch import FetchResponse, PartitionData
 from kcli.spark.client.calls import FETCH
 from kcli.spark.client.cluster import Cluster, Retry

@@ -20,7 +20,7 @@ from kcli.client.records.produce import produce_request, produced_partitions
 from kcli.errors import ErrorCode, FetchSessionIdNotFoundException, OffsetOutOfRangeException
 from kcli.model.request_values import ACKS_ALL, FINAL_SESSION_EPOCH, READ_COMMITTED, READ_UNCOMMITTED
 from kcli.model.topic_partition import TopicPartition
-from kcli.protocol.batches.batch_headers import AbortedTransaction
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.messages import fetch as fe
 from kcli.protocol.messages import produce as pr
 

@@ -7,8 +7,8 @@ import pytest
 from kcli.client.topic_table.changes import Change, changes_of
 from kcli.errors import CorruptRecordError
 from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.batches.batch_headers import AbortedTransaction
 
 PARTITION = TopicPartition("t", 0)
 

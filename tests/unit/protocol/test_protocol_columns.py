@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from kcli.errors import CorruptRecordError
+from kcli.protocol.batches.aborted import AbortedTransaction
 from kcli.protocol.batches.batch import Record, encode_batch
-from kcli.protocol.batches.batch_headers import AbortedTransaction, read_headers
+from kcli.protocol.batches.batch_headers import read_headers
 from kcli.protocol.batches.columns import Columns, Depth, bytes_at, decode, headers_at
 from kcli.protocol.batches.compression import Codec
 
