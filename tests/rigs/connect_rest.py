@@ -35,6 +35,8 @@ class ConnectApi:
     requests: list[tuple[str, object]] = field(default_factory=list)
     """The requests that change something, with their JSON."""
     url: str = ""
+    worker: str = WORKER
+    """The worker in the states that `has` adds."""
 
     def has(
         self,
@@ -47,8 +49,8 @@ class ConnectApi:
         """Adds a connector with the states of its tasks. Failed parts have the trace."""
         status = {
             "name": name,
-            "connector": _part(connector, trace),
-            "tasks": [{"id": number, **_part(state, trace)} for number, state in enumerate(states)],
+            "connector": self._part(connector, trace),
+            "tasks": [{"id": number, **self._part(state, trace)} for number, state in enumerate(states)],
             "type": "sink",
         }
         info = {"name": name, "config": {"name": name, **(config or {})}, "tasks": [], "type": "sink"}
@@ -58,15 +60,13 @@ class ConnectApi:
         self.answers[f"GET /connectors/{name}/status"] = (200, status)
         self.answers[f"GET /connectors/{name}"] = (200, info)
 
+    def _part(self, state: str, trace: str) -> dict[str, str]:
+        part = {"state": state, "worker_id": self.worker, "version": "1"}
+        return part | ({"trace": trace} if state == "FAILED" else {})
+
     def plugins(self, names: Sequence[str]) -> None:
         listed = [{"class": name, "type": "sink", "version": "1"} for name in names]
         self.answers["GET /connector-plugins"] = (200, listed)
-
-
-def _part(state: str, trace: str) -> dict[str, str]:
-    return {"state": state, "worker_id": WORKER, "version": "1"} | (
-        {"trace": trace} if state == "FAILED" else {}
-    )
 
 
 def validation(*keys: Mapping[str, object]) -> Mapping[str, object]:

@@ -59,6 +59,22 @@ def test_a_connector_without_a_worker_or_without_tasks_is_a_warning(
     assert "scheduled.rebalance.max.delay.ms, 5 minutes by default" in gone
     assert idle.startswith("connector idle: RUNNING without tasks")
     assert part.startswith("task part task 1: UNASSIGNED: no worker runs it")
+    api.answers["GET /rebalance"] = (200, {"delay_ms": 7400})
+    assert "take over its work in 7 s, because of" in doctor(api.url, capsys, code=0)[0]
+
+
+def test_a_worker_that_is_gone_is_named(api: ConnectApi, capsys: pytest.CaptureFixture[str]) -> None:
+    """A worker that was killed leaves the states of its tasks as they were."""
+    api.worker = gone = f"127.0.0.1:{free_port()}"
+    api.has("a", "RUNNING", "RUNNING")
+    assert doctor(api.url, capsys, code=0) == [], (
+        "no address of a worker answers, so they are for other workers"
+    )
+    api.worker = api.url.removeprefix("http://")
+    api.has("b", "RUNNING")
+    (finding,) = doctor(api.url, capsys, code=0)
+    text = "no answer: the port is closed. 3 connectors or tasks may not run on it now"
+    assert finding.startswith(f"worker {gone}: {text} -> a worker has left")
 
 
 def test_tasks_with_one_error_are_one_finding(api: ConnectApi, capsys: pytest.CaptureFixture[str]) -> None:

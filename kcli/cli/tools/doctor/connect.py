@@ -6,12 +6,12 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from kcli.client.diagnosis import ports
-from kcli.client.diagnosis.connect.rules import judge_connectors
-from kcli.client.diagnosis.connect.state import connector_states
+from kcli.client.diagnosis.connect.rules import judge_connectors, judge_workers
+from kcli.client.diagnosis.connect.state import ConnectorState, connector_states
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
 from kcli.http.connect_rest import NOT_FOUND, ConnectRest, NoWorker, Refused
 from kcli.model.addresses import Address
@@ -83,8 +83,43 @@ async def _connectors(rest: ConnectRest) -> AsyncIterator[Finding]:
         if isinstance(listed, list)
         else []
     )
-    for finding in judge_connectors(states, plugins, rest.url):
+    delay_ms = await _delay_ms(rest)
+    for finding in judge_workers(states, await _silent(rest, states), delay_ms):
         yield finding
+    for finding in judge_connectors(states, plugins, rest.url, delay_ms):
+        yield finding
+
+
+async def _silent(rest: ConnectRest, states: Sequence[ConnectorState]) -> Mapping[str, str]:
+    """The workers that the states name and that do not answer, with their errors.
+
+    If none of them answers, this machine probably cannot reach their addresses, which are for other workers.
+    """
+    parts = [part for state in states for part in (state.connector, *state.tasks)]
+    workers = sorted({part.worker for part in parts if ":" in part.worker})
+    errors = await asyncio.gather(*(_silence(rest.of_worker(worker)) for worker in workers))
+    silent = {worker: error for worker, error in zip(workers, errors, strict=True) if error is not None}
+    return {} if len(silent) == len(workers) else silent
+
+
+async def _silence(rest: ConnectRest) -> str | None:
+    try:
+        await rest.call("GET", "/", max_seconds=ports.TIMEOUT_S)
+    except Refused:
+        return None
+    except NoWorker as error:
+        return _reason(error.__cause__)
+    return None
+
+
+async def _delay_ms(rest: ConnectRest) -> int | None:
+    """The time until the work of a lost worker is assigned. A worker of Java does not report it."""
+    try:
+        answer = await _get(rest, "/rebalance")
+    except Refused:
+        return None
+    delay_ms = answer.get("delay_ms") if isinstance(answer, dict) else None
+    return delay_ms if isinstance(delay_ms, int) else None
 
 
 async def _get(rest: ConnectRest, path: str) -> object:

@@ -1,8 +1,8 @@
-"""The findings about connectors: those that failed, that no worker runs, or that have no tasks."""
+"""The findings about connectors that failed, that no worker runs, or that have no tasks, and about lost workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kcli.client.diagnosis.connect.hints import Failure, hint
 from kcli.client.diagnosis.connect.state import (
@@ -16,24 +16,23 @@ from kcli.client.diagnosis.connect.state import (
 )
 from kcli.client.diagnosis.finding import Finding, ok, warning, wrong
 
-CONNECTOR, TASK = "connector", "task"
+WORKER, CONNECTOR, TASK = "worker", "connector", "task"
 
 _NUMBERS_SHOWN = 10
 """The most tasks that a finding names."""
 
-_WAIT = (
-    "a worker has left, and the others wait for it: scheduled.rebalance.max.delay.ms, 5 minutes by default. If it "
-    "lasts longer, look at the log of the leader"
-)
-
 
 def judge_connectors(
-    connectors: Sequence[ConnectorState], plugins: Sequence[str], url: str
+    connectors: Sequence[ConnectorState], plugins: Sequence[str], url: str, delay_ms: int | None
 ) -> Iterable[Finding]:
-    """Yields the findings of all connectors, and one finding for the connectors that run."""
+    """Yields the findings of all connectors, and one finding for the connectors that run.
+
+    `delay_ms` is the time until the workers take over the work of a lost worker. None means that the worker does not
+    report it.
+    """
     running, tasks = 0, 0
     for connector in connectors:
-        findings = list(_judge(connector, plugins, url))
+        findings = [*_judge(connector, plugins, url), *_unassigned(connector, delay_ms)]
         yield from findings
         if not findings:
             running += 1
@@ -44,19 +43,32 @@ def judge_connectors(
         yield ok(CONNECTOR, url, f"{_count(running, 'connector')} with {_count(tasks, 'task')} run")
 
 
+def judge_workers(
+    connectors: Sequence[ConnectorState], silent: Mapping[str, str], delay_ms: int | None
+) -> Iterable[Finding]:
+    """Yields a finding for each worker that does not answer, although states name it.
+
+    `silent` has the error of each such worker. A worker that is killed cannot write that its tasks no longer run, so
+    their states stay RUNNING until another worker takes them over.
+    """
+    for worker, error in silent.items():
+        parts = [part for connector in connectors for part in (connector.connector, *connector.tasks)]
+        named = sum(part.worker == worker for part in parts)
+        text = f"no answer: {error}. {_count(named, 'connector or task', 'connectors or tasks')} may not run on it now"
+        yield warning(WORKER, worker, text, _wait(delay_ms))
+
+
 def _judge(connector: ConnectorState, plugins: Sequence[str], url: str) -> Iterable[Finding]:
     state, name = connector.connector.state, connector.name
     if state == FAILED:
         failure = Failure(connector, connector.connector.trace, plugins, url)
         at = connector.connector.worker
         yield wrong(CONNECTOR, name, f"FAILED on {at}: {failure.text}", hint(failure))
-    elif state == UNASSIGNED:
-        yield warning(CONNECTOR, name, "UNASSIGNED: no worker runs the connector", _WAIT)
     elif state in (PAUSED, STOPPED):
         yield ok(CONNECTOR, name, f"{state}, because a user asked for it")
-    elif state != RUNNING:
+    elif state not in (RUNNING, UNASSIGNED):
         yield ok(CONNECTOR, name, state)
-    elif not connector.tasks:
+    elif state == RUNNING and not connector.tasks:
         yield warning(
             CONNECTOR,
             name,
@@ -77,10 +89,26 @@ def _judge_tasks(connector: ConnectorState, plugins: Sequence[str], url: str) ->
         failure = Failure(connector, parts[0].trace, plugins, url)
         workers = ", ".join(dict.fromkeys(part.worker for part in parts))
         yield wrong(TASK, _subject(connector, parts), f"FAILED on {workers}: {text}", hint(failure))
-    unassigned = [task for task in connector.tasks if task.state == UNASSIGNED]
-    if unassigned and connector.connector.state != UNASSIGNED:
-        text = f"UNASSIGNED: no worker runs {'it' if len(unassigned) == 1 else 'them'}"
-        yield warning(TASK, _subject(connector, unassigned), text, _WAIT)
+
+
+def _unassigned(connector: ConnectorState, delay_ms: int | None) -> Iterable[Finding]:
+    """Yields a finding if no worker runs the connector, or some of its tasks."""
+    tasks = [task for task in connector.tasks if task.state == UNASSIGNED]
+    if connector.connector.state == UNASSIGNED:
+        yield warning(CONNECTOR, connector.name, "UNASSIGNED: no worker runs the connector", _wait(delay_ms))
+    elif tasks:
+        text = f"UNASSIGNED: no worker runs {'it' if len(tasks) == 1 else 'them'}"
+        yield warning(TASK, _subject(connector, tasks), text, _wait(delay_ms))
+
+
+def _wait(delay_ms: int | None) -> str:
+    if delay_ms is None:
+        when = "after scheduled.rebalance.max.delay.ms, 5 minutes by default"
+    elif delay_ms:
+        when = f"in {delay_ms / 1000:.0f} s, because of scheduled.rebalance.max.delay.ms"
+    else:
+        when = "with the next rebalance"
+    return f"a worker has left: the others take over its work {when}. If it lasts longer, look at the leader's log"
 
 
 def _subject(connector: ConnectorState, tasks: Sequence[Part]) -> str:
@@ -90,5 +118,5 @@ def _subject(connector: ConnectorState, tasks: Sequence[Part]) -> str:
     return f"{connector.name} {'task' if len(numbers) == 1 else 'tasks'} {shown}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
