@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from kcli.client.diagnosis.connect.state import ConnectorState
 
+DEAD_LETTERS = "errors.deadletterqueue.topic.name"
+
 _CAUSE = "Caused by: "
 _PUT_FAILED = "Exiting WorkerSinkTask due to unrecoverable exception"
 _NOT_TOLERATED = "Tolerance exceeded in error handler"
@@ -95,12 +97,13 @@ def _not_json(failure: Failure, _: re.Match[str]) -> str:
 
 
 def _leave_out(failure: Failure) -> str:
-    report = (
-        "errors.deadletterqueue.topic.name=TOPIC"
-        if failure.connector.type == "sink"
-        else "errors.log.enable=true"
-    )
-    return f"To leave out single bad records, set errors.tolerance=all and {report}"
+    if failure.connector.type != "sink":
+        report = " and errors.log.enable=true"
+    elif DEAD_LETTERS in failure.connector.config:
+        report = ""
+    else:
+        report = f" and {DEAD_LETTERS}=TOPIC"
+    return f"To leave out single bad records, set errors.tolerance=all{report}"
 
 
 def _out_of_range(failure: Failure, _: re.Match[str]) -> str:
@@ -112,7 +115,7 @@ def _out_of_range(failure: Failure, _: re.Match[str]) -> str:
 
 
 def _put_error(failure: Failure, _: re.Match[str]) -> str:
-    topic = failure.connector.config.get("errors.deadletterqueue.topic.name")
+    topic = failure.connector.config.get(DEAD_LETTERS)
     missing = f"so {topic} has no record of it" if topic else "so a dead-letter topic would not help"
     return (
         "put() of the connector raised this error. errors.tolerance covers only converters and transformations, "
