@@ -74,7 +74,17 @@ def _start_postgresql(directory: Path, port: int) -> int:
         "max_replication_slots": 20, "max_wal_senders": 20, "shared_buffers": "32MB", "autovacuum": "off",
     }  # fmt: skip
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    return _spawn([postgres, "-D", files, *options], directory)
+    pid = _spawn([postgres, "-D", files, *options], directory)
+    _await_postgresql(port)
+    return pid
+
+
+def _await_postgresql(port: int) -> None:
+    """Waits until the server accepts connections. It listens earlier, and refuses connections for a moment."""
+    check = [postgresql_program("pg_isready") or "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+    deadline = time.monotonic() + _START_S
+    while subprocess.run(check, check=False).returncode and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _start_mariadb(directory: Path, port: int) -> int:
