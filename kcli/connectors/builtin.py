@@ -30,6 +30,7 @@ _CONVERTERS = (
 
 BUILT_IN: Mapping[str, Sequence[str]] = {
     SOURCE: (
+        "kcli.connectors.cdc.source:PostgresConnector",
         "kcli.connectors.file.connectors:FileStreamSourceConnector",
         "kcli.connectors.http.source:HttpSourceConnector",
         "kcli.connectors.jdbc.source:JdbcSourceConnector",

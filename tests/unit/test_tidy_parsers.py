@@ -50,6 +50,7 @@ PLACES = {
     "kcli/spark/jobs/profile/figures.py": MEASURED,
     "kcli/spark/jobs/shared/running.py": MEASURED,
     "kcli/spark/jobs/export/table_commits.py": MEASURED,
+    "kcli/connectors/cdc/": "text that PostgreSQL has written, mostly checked by a pattern",
     "kcli/connectors/jdbc/field_types.py": DRIVER,
     "kcli/console/pages/quotas.py": JSON,
     "kcli/formats/connect/": CONNECT,

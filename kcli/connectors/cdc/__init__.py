@@ -1,0 +1,1 @@
+"""Change data capture from PostgreSQL by logical replication, with the events of Debezium's connector."""

@@ -1,0 +1,290 @@
+"""The life of a capture: it prepares the database, reads a snapshot, and then streams.
+
+After an error of the database, `close` ends both connections, and the next `read` continues at the position after the
+last change that it has returned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+from kcli.connectors.cdc.catalog import SERVER_VERSION_MIN, Catalog, Slot
+from kcli.connectors.cdc.connection import Connection, DatabaseError, lsn_text
+from kcli.connectors.cdc.events import EventMaker
+from kcli.connectors.cdc.keys import NO_DATA, Settings
+from kcli.connectors.cdc.pgoutput import Keepalive, Relation, parse_message
+from kcli.connectors.cdc.positions import Phase, Position
+from kcli.connectors.cdc.snapshot import Snapshot, begin_exported, begin_own
+from kcli.connectors.cdc.tables import Table, build_table
+from kcli.connectors.interface import Offset
+from kcli.connectors.records import SourceRecord
+from kcli.formats.connect.errors import ConnectException
+
+_log = logging.getLogger("kcli.connectors.cdc")
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+def check_server(connection: Connection) -> None:
+    """Raises ConnectException for a server that cannot be captured."""
+    if connection.server_version < SERVER_VERSION_MIN:
+        raise ConnectException(
+            f"PostgreSQL {connection.server_version // 10_000} is too old: expected 12 or newer"
+        )
+    ((level,),) = connection.texts("SHOW wal_level")
+    if level != "logical":
+        raise ConnectException(
+            f"wal_level is {level}: expected logical. Set wal_level=logical in postgresql.conf, and restart PostgreSQL"
+        )
+
+
+class Capture:
+    """Captures the changes of a database. One thread calls it at a time."""
+
+    def __init__(self, settings: Settings, stored: Offset | None, stopping: threading.Event) -> None:
+        self._settings = settings
+        self._stopping = stopping
+        self._session: Connection | None = None
+        self._stream: Connection | None = None
+        self._catalog: Catalog
+        self._maker: EventMaker | None = None
+        self._position = None if stored is None else Position.of(stored)
+        self._snapshot: Iterator[SourceRecord] | None = None
+        self._has_snapshot = False
+        self._error: DatabaseError | None = None
+        self._emitted = stored
+        self._flushed = 0
+        self._next_status = self._next_heartbeat = time.monotonic()
+
+    def connect(self) -> None:
+        """Connects for statements. Raises DatabaseError, and ConnectException for a server that cannot be captured."""
+        self._session = session = Connection(self._settings.connection, self._stopping)
+        check_server(session)
+        self._catalog = Catalog(session)
+
+    def read(self) -> list[SourceRecord]:
+        """The next records, for which it waits up to poll.interval.ms. Raises DatabaseError and Stopped."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        if self._maker is None:
+            self._begin()
+        records = self._read()
+        if records:
+            self._emitted = records[-1].source_offset
+        return records
+
+    def close(self) -> None:
+        """Ends the connections."""
+        if self._maker is not None:
+            self._position = self._maker.position
+        self._maker = self._snapshot = self._error = None
+        for connection in (self._stream, self._session):
+            if connection is not None:
+                connection.close()
+        self._stream = self._session = None
+
+    def drop_slot(self) -> None:
+        """Removes the slot, on a connection of its own. Raises DatabaseError."""
+        connection = Connection(self._settings.connection, threading.Event(), replication=True)
+        try:
+            connection.drop_slot(self._settings.text("slot.name"))
+        finally:
+            connection.close()
+
+    # The beginning.
+
+    def _begin(self) -> None:
+        if self._session is None:
+            self.connect()
+        settings, catalog = self._settings, self._catalog
+        via_root = settings.values["publish.via.partition.root"] is True
+        tables = [row for row in catalog.tables(via_root=via_root) if settings.choice.captures(*row[1:])]
+        if settings.snapshot_mode != "initial_only":
+            names = [(schema, name) for _, schema, name in tables]
+            mode = settings.text("publication.autocreate.mode")
+            catalog.ensure_publication(settings.text("publication.name"), mode, names, via_root=via_root)
+        slot = self._checked_slot()
+        if not self._needs_snapshot(slot):
+            self._maker = self._new_maker(self._stream_position(slot))
+            return
+        maker = self._maker = self._new_maker(self._begin_snapshot(slot))
+        assert self._session is not None, "connected above"
+        _log.info("Reading a snapshot of %d tables", len(tables))
+        fetch_size = settings.number("snapshot.fetch.size")
+        self._snapshot = Snapshot(self._session, catalog, maker, fetch_size).records(tables)
+
+    def _new_maker(self, position: Position) -> EventMaker:
+        return EventMaker(self._settings.events, position, self._describe, self._catalog.forget_type, now_us)
+
+    def _describe(self, relation: Relation) -> Table | None:
+        choice = self._settings.choice
+        if not choice.captures(relation.schema, relation.table):
+            return None
+        return build_table(relation, self._catalog.facts(relation.oid), self._catalog.type, choice)
+
+    def _checked_slot(self) -> Slot | None:
+        name = self._settings.text("slot.name")
+        slot = self._catalog.slot(name)
+        database = self._settings.events.database
+        if slot is not None and (slot.plugin, slot.database) != ("pgoutput", database):
+            raise ConnectException(
+                f"The slot {name} belongs to the plugin {slot.plugin or 'none'} and the database"
+                f" {slot.database or 'none'}: expected pgoutput and {database}"
+            )
+        return slot
+
+    def _needs_snapshot(self, slot: Slot | None) -> bool:
+        """Whether to read a snapshot. Raises ConnectException if changes are lost."""
+        mode, position = self._settings.snapshot_mode, self._position
+        if mode in NO_DATA:
+            is_due = False
+        elif mode == "always":
+            is_due = not self._has_snapshot
+        else:
+            is_due = position is None or position.phase is Phase.SNAPSHOT
+        if is_due or mode == "initial_only" or position is None or (slot is not None and not slot.is_lost):
+            return is_due
+        if mode == "when_needed":
+            return True
+        state = (
+            "does not exist any more"
+            if slot is None
+            else "has lost WAL that it needs (max_slot_wal_keep_size)"
+        )
+        raise ConnectException(
+            f"The slot {self._settings.text('slot.name')} {state}, so the changes after {lsn_text(position.commit_lsn)}"
+            " are lost. Reset the offsets of the connector to begin with a new snapshot, or set"
+            " snapshot.mode=when_needed"
+        )
+
+    def _begin_snapshot(self, slot: Slot | None) -> Position:
+        assert self._session is not None, "`_begin` has connected"
+        if self._settings.snapshot_mode == "initial_only":
+            return begin_own(self._session, None, now_us())
+        if slot is not None and slot.is_lost:
+            self.drop_slot()
+            slot = None
+        if slot is not None:
+            return begin_own(self._session, slot.confirmed, now_us())
+        replication = self._replication()
+        try:
+            lsn, name = replication.create_slot(self._settings.text("slot.name"))
+            return begin_exported(self._session, name, lsn, now_us())
+        finally:
+            replication.close()
+
+    def _stream_position(self, slot: Slot | None) -> Position:
+        if self._position is not None:
+            return self._position
+        if self._settings.snapshot_mode == "initial_only" or slot is not None:
+            lsn = 0 if slot is None else slot.confirmed
+            return Position(Phase.STREAM, lsn, lsn, time_us=now_us())
+        replication = self._replication()
+        try:
+            lsn, _ = replication.create_slot(self._settings.text("slot.name"))
+        finally:
+            replication.close()
+        return Position(Phase.STREAM, lsn, lsn, time_us=now_us())
+
+    def _replication(self) -> Connection:
+        return Connection(self._settings.connection, self._stopping, replication=True)
+
+    # Reading.
+
+    def _read(self) -> list[SourceRecord]:
+        settings = self._settings
+        if self._snapshot is not None:
+            batch = list(itertools.islice(self._snapshot, settings.number("max.batch.size")))
+            if batch:
+                return batch
+            self._snapshot, self._has_snapshot = None, True
+        if settings.snapshot_mode == "initial_only":
+            self._stopping.wait(settings.seconds("poll.interval.ms"))
+            return []
+        maker = self._maker
+        assert maker is not None, "`read` has begun"
+        if self._stream is None:
+            self._stream = self._started(maker)
+        records: list[SourceRecord] = []
+        try:
+            self._read_stream(self._stream, maker, records)
+            self._heartbeat(maker, records)
+            if time.monotonic() >= self._next_status:
+                self.report()
+        except DatabaseError as error:
+            # `maker` has passed these records, so they must not be lost.
+            if not records:
+                raise
+            self._error = error
+        return records
+
+    def _started(self, maker: EventMaker) -> Connection:
+        stream = self._replication()
+        position = maker.position.commit_lsn
+        try:
+            stream.start_stream(
+                self._settings.text("slot.name"), position, self._settings.text("publication.name")
+            )
+        except BaseException:
+            stream.close()
+            raise
+        self._next_heartbeat = time.monotonic() + self._settings.seconds("heartbeat.interval.ms")
+        _log.info("Streaming the changes after %s", lsn_text(position))
+        return stream
+
+    def _read_stream(self, stream: Connection, maker: EventMaker, records: list[SourceRecord]) -> None:
+        deadline = time.monotonic() + self._settings.seconds("poll.interval.ms")
+        count_max = self._settings.number("max.batch.size")
+        while len(records) < count_max:
+            frame = stream.next_frame(0 if records else deadline)
+            if frame is None:
+                break
+            if isinstance(frame, Keepalive):
+                maker.passed(frame.wal_end)
+                if frame.wants_reply:
+                    self.report()
+            else:
+                records += maker.records(frame.start, parse_message(frame.payload))
+            if time.monotonic() >= deadline:
+                break
+
+    def _heartbeat(self, maker: EventMaker, records: list[SourceRecord]) -> None:
+        interval_s = self._settings.seconds("heartbeat.interval.ms")
+        if not interval_s or time.monotonic() < self._next_heartbeat:
+            return
+        self._next_heartbeat = time.monotonic() + interval_s
+        records.append(maker.heartbeat())
+        statement = self._settings.text("heartbeat.action.query")
+        if statement and self._session is not None:
+            self._session.rows(statement)
+
+    # Positions that the server learns.
+
+    def confirm(self, stored: Offset | None) -> None:
+        """Takes the offset that the worker has stored. The server may remove the WAL before it."""
+        maker = self._maker
+        if maker is None or self._stream is None:
+            return
+        if stored == self._emitted and not maker.in_transaction:
+            # All records are stored, so what the server has sent since then concerned other tables.
+            position = maker.position
+        elif stored is not None:
+            position = Position.of(stored)
+        else:
+            return
+        if position.phase is Phase.STREAM and position.commit_lsn > self._flushed:
+            self._flushed = position.commit_lsn
+            self.report()
+
+    def report(self) -> None:
+        """Reports the positions, so that the server knows that the connection lives."""
+        self._next_status = time.monotonic() + self._settings.seconds("status.update.interval.ms")
+        if self._stream is not None and self._maker is not None:
+            self._stream.report(max(self._flushed, self._maker.position.commit_lsn), self._flushed)

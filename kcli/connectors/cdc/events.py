@@ -1,0 +1,274 @@
+"""Makes Debezium's change events of the messages of pgoutput, and of the rows of a snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from kcli.connectors.cdc.pgoutput import (
+    Begin,
+    Change,
+    Commit,
+    Delete,
+    Insert,
+    Message,
+    Origin,
+    ProtocolError,
+    Relation,
+    Truncate,
+    Tuple,
+    TypeName,
+    Update,
+)
+from kcli.connectors.cdc.positions import Horizon, Phase, Position
+from kcli.connectors.cdc.tables import SOURCE_SCHEMA, Table, merged
+from kcli.connectors.interface import Offset, Partition
+from kcli.connectors.records import Header, SourceRecord
+from kcli.formats.connect.schema import INT64_SCHEMA, STRING_SCHEMA, struct_schema
+from kcli.formats.connect.structs import Struct
+
+CONNECTOR_NAME = "postgresql"
+_NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+_OPERATIONS: Mapping[type, str] = {Insert: "c", Update: "u", Delete: "d"}
+_HEARTBEAT_KEY = struct_schema(
+    {"serverName": STRING_SCHEMA}, name="io.debezium.connector.common.ServerNameKey", version=1
+)
+_HEARTBEAT = struct_schema({"ts_ms": INT64_SCHEMA}, name="io.debezium.connector.common.Heartbeat", version=1)
+
+
+@dataclass(frozen=True, slots=True)
+class EventSettings:
+    topic_prefix: str
+    database: str
+    version: str
+    """The version of kcli, for `source.version`."""
+    tombstones: bool
+    skipped: frozenset[str]
+    """The operations without events: some of c, u, d, t."""
+    heartbeat_topic: str
+
+    @property
+    def partition(self) -> Partition:
+        return {"server": self.topic_prefix}
+
+
+@dataclass(frozen=True, slots=True)
+class Origination:
+    """Where and when a row was read, for the field `source`."""
+
+    time_us: int
+    lsn: int
+    sequence: str | None = None
+    xid: int | None = None
+    snapshot: str = "false"
+
+
+@dataclass(slots=True)
+class EventMaker:
+    """Makes the records of messages. `position` is the position after the last message."""
+
+    settings: EventSettings
+    position: Position
+    describe: Callable[[Relation], Table | None]
+    """The captured table of a relation. None for a table that is not captured."""
+    type_changed: Callable[[int], None]
+    """Called with the number of a type that the server describes again."""
+    now_us: Callable[[], int]
+    _tables: dict[int, Table | None] = field(default_factory=dict)
+    _begin: Begin | None = None
+    _resumed: Position | None = None
+    _last_lsn: int = 0
+    _event: int = 0
+    _seen_before: bool = False
+
+    def __post_init__(self) -> None:
+        self._resumed = self.position
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._begin is not None
+
+    def passed(self, lsn: int) -> None:
+        """Moves the position to a point between transactions: the server has sent all that was committed before."""
+        if not self.in_transaction and lsn > self.position.commit_lsn:
+            self.position = replace(self.position, commit_lsn=lsn, horizon=self._horizon_at(lsn))
+
+    def records(self, lsn: int, message: Message) -> list[SourceRecord]:
+        """The records of a message at `lsn`. Raises ProtocolError and DataException."""
+        match message:
+            case Begin():
+                horizon = self.position.horizon
+                self._begin = message
+                self._seen_before = horizon is not None and horizon.has_seen(message.xid, message.commit_lsn)
+                self._last_lsn, self._event = 0, 0
+            case Commit():
+                self._end_transaction(message)
+            case Relation():
+                self._tables[message.oid] = self.describe(message)
+            case TypeName():
+                self.type_changed(message.oid)
+            case Origin():
+                pass
+            case _:
+                return self._change_records(lsn, message)
+        return []
+
+    def _end_transaction(self, commit: Commit) -> None:
+        self._begin = None
+        if self._resumed is not None and commit.commit_lsn > self._resumed.lsn:
+            self._resumed = None
+        self.position = replace(
+            self.position, commit_lsn=commit.end_lsn, horizon=self._horizon_at(commit.end_lsn)
+        )
+
+    def _horizon_at(self, lsn: int) -> Horizon | None:
+        horizon = self.position.horizon
+        return None if horizon is None or lsn > horizon.end else horizon
+
+    def _change_records(self, lsn: int, change: Change) -> list[SourceRecord]:
+        begin = self._begin
+        if begin is None:
+            raise ProtocolError("A change stands outside of a transaction")
+        self._event = self._event + 1 if lsn == self._last_lsn else 0
+        self._last_lsn = lsn
+        if self._seen_before or (
+            self._resumed is not None and self._resumed.covers(begin.xid, lsn, self._event)
+        ):
+            return []
+        before = self.position
+        self.position = replace(
+            before, lsn=lsn, event=self._event, xid=begin.xid, time_us=begin.commit_us, phase=Phase.STREAM
+        )
+        sequence = json.dumps([str(before.commit_lsn), str(lsn)], separators=(",", ":"))
+        origination = Origination(begin.commit_us, lsn, sequence, begin.xid)
+        records = self._events(change, origination)
+        # A worker may store the offset of any record, so only the last record of a change may pass the change.
+        for record in records:
+            record.source_offset = before.offset
+        if records:
+            records[-1].source_offset = self.position.offset
+        return records
+
+    def _events(self, change: Change, origination: Origination) -> list[SourceRecord]:
+        if isinstance(change, Truncate):
+            described = list(map(self._table, change.relation_oids))
+            if "t" in self.settings.skipped:
+                return []
+            return [
+                self._record(table, "t", None, None, origination) for table in described if table is not None
+            ]
+        table = self._table(change.relation_oid)
+        if table is None or _OPERATIONS[type(change)] in self.settings.skipped:
+            return []
+        match change:
+            case Insert(new=new):
+                table.check(new)
+                return [self._record(self._fitting(table, new), "c", None, new, origination)]
+            case Update(old=old, new=new):
+                for values in (old, new):
+                    if values is not None:
+                        table.check(values)
+                new = merged(new, old)
+                return self._update(self._fitting(table, new), old, new, origination)
+            case Delete(old=old):
+                table.check(old)
+                return self._delete(table, old, origination)
+
+    def _table(self, oid: int) -> Table | None:
+        try:
+            return self._tables[oid]
+        except KeyError:
+            raise ProtocolError(f"A change of the table {oid}, which the server has not described") from None
+
+    def _fitting(self, table: Table, values: Tuple) -> Table:
+        widened = table.widened(values)
+        if widened is not table:
+            self._tables[table.relation.oid] = widened
+        return widened
+
+    def _update(
+        self, table: Table, old: Tuple | None, new: Tuple, origination: Origination
+    ) -> list[SourceRecord]:
+        new_key = table.key(new)
+        old_key = None if old is None else table.key(old)
+        if old is None or old_key is None or new_key is None or old_key.values == new_key.values:
+            return [self._record(table, "u", old, new, origination)]
+        assert table.key_schema is not None, "the table has keys"
+        gone = self._delete(table, old, origination)
+        gone[0].headers = (Header(_NEW_KEY, table.key_schema, new_key),)
+        created = self._record(table, "c", None, new, origination)
+        created.headers = (Header(_OLD_KEY, table.key_schema, old_key),)
+        return [*gone, created]
+
+    def _delete(self, table: Table, old: Tuple, origination: Origination) -> list[SourceRecord]:
+        record = self._record(table, "d", old, None, origination)
+        if not self.settings.tombstones or record.key is None:
+            return [record]
+        return [record, replace(record, value=None, value_schema=None, headers=())]
+
+    def snapshot_record(
+        self, table: Table, values: Tuple, origination: Origination, offset: Offset
+    ) -> SourceRecord:
+        record = self._record(table, "r", None, values, origination)
+        record.source_offset = offset
+        return record
+
+    def heartbeat(self) -> SourceRecord:
+        """A record whose offset is the current position, so that it is stored although no table changes."""
+        settings = self.settings
+        return SourceRecord(
+            settings.partition,
+            self.position.offset,
+            settings.heartbeat_topic,
+            key=Struct.of_checked(_HEARTBEAT_KEY, [settings.topic_prefix]),
+            key_schema=_HEARTBEAT_KEY,
+            value=Struct.of_checked(_HEARTBEAT, [self.now_us() // 1000]),
+            value_schema=_HEARTBEAT,
+        )
+
+    def _record(
+        self,
+        table: Table,
+        op: str,
+        before: Tuple | None,
+        after: Tuple | None,
+        origination: Origination,
+    ) -> SourceRecord:
+        now_us = self.now_us()
+        key_values = after if after is not None else before
+        key = None if key_values is None else table.key(key_values)
+        value = Struct.of_checked(
+            table.envelope_schema,
+            [
+                None if before is None else table.row(before),
+                None if after is None else table.row(after),
+                self._source(table, origination),
+                None,
+                op,
+                now_us // 1000,
+                now_us,
+                now_us * 1000,
+            ],
+        )
+        return SourceRecord(
+            self.settings.partition,
+            None,
+            table.topic,
+            value=value,
+            value_schema=table.envelope_schema,
+            key=key,
+            key_schema=None if key is None else table.key_schema,
+        )
+
+    def _source(self, table: Table, origination: Origination) -> Struct:
+        settings, time_us = self.settings, origination.time_us
+        schema, name = table.name
+        return Struct.of_checked(
+            SOURCE_SCHEMA,
+            [
+                settings.version, CONNECTOR_NAME, settings.topic_prefix, time_us // 1000, origination.snapshot,
+                settings.database, origination.sequence, time_us, time_us * 1000, schema, name, origination.xid,
+                origination.lsn, None,
+            ],
+        )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Reads the rows that exist, in one transaction, so that the stream continues exactly where the snapshot ends."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kcli.connectors.cdc.catalog import Catalog
+from kcli.connectors.cdc.connection import Connection, Row, lsn_number, quoted, quoted_list
+from kcli.connectors.cdc.events import EventMaker, Origination
+from kcli.connectors.cdc.pgoutput import Relation
+from kcli.connectors.cdc.positions import Horizon, Phase, Position
+from kcli.connectors.cdc.tables import Table
+from kcli.connectors.records import SourceRecord
+
+_log = logging.getLogger("kcli.connectors.cdc")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadRow:
+    table: Table
+    values: Row
+    is_first: bool
+    """Whether the row is the first one of its table."""
+
+
+def begin_exported(connection: Connection, snapshot: str, lsn: int, now_us: int) -> Position:
+    """Begins a transaction in the snapshot of a new slot, which streams all that the snapshot does not see."""
+    connection.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    connection.rows(f"SET TRANSACTION SNAPSHOT {connection.literal(snapshot)}")
+    return Position(Phase.SNAPSHOT, lsn, lsn, time_us=now_us)
+
+
+def begin_own(connection: Connection, confirmed: int | None, now_us: int) -> Position:
+    """Begins a transaction with a snapshot of its own.
+
+    `confirmed` is where an older slot begins to stream. The horizon of the position then tells which transactions of
+    the stream the snapshot has seen already.
+    """
+    connection.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    # The first statement makes the snapshot, so the position comes from a second statement and is later.
+    ((xids,),) = connection.texts(f"SELECT {_current_snapshot(connection)}::text")
+    ((text,),) = connection.texts(
+        "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
+    )
+    end = lsn_number(text)
+    if confirmed is None:
+        return Position(Phase.SNAPSHOT, end, end, time_us=now_us)
+    return Position(Phase.SNAPSHOT, confirmed, confirmed, time_us=now_us, horizon=Horizon(end, xids))
+
+
+def _current_snapshot(connection: Connection) -> str:
+    return "pg_current_snapshot()" if connection.server_version >= 13_00_00 else "txid_current_snapshot()"
+
+
+class Snapshot:
+    """The records of a snapshot. `maker.position` is the position of the snapshot."""
+
+    def __init__(self, connection: Connection, catalog: Catalog, maker: EventMaker, fetch_size: int) -> None:
+        self._connection = connection
+        self._catalog = catalog
+        self._maker = maker
+        self._fetch_size = fetch_size
+
+    def records(self, tables: Sequence[tuple[int, str, str]]) -> Iterator[SourceRecord]:
+        """Yields the records of all rows, and ends the transaction."""
+        if tables:
+            # A transaction would see a table as empty that ALTER TABLE or TRUNCATE rewrites after its snapshot.
+            names = quoted_list([(schema, name) for _, schema, name in tables])
+            self._connection.rows(f"LOCK TABLE {names} IN ACCESS SHARE MODE")
+        count = 0
+        rows = self._rows(tables)
+        row = next(rows, None)
+        while row is not None:
+            following = next(rows, None)
+            yield self._record(row, following, is_first=count == 0)
+            count += 1
+            row = following
+        self._connection.rows("COMMIT")
+        self._maker.position = replace(self._maker.position, phase=Phase.STREAM)
+        _log.info("The snapshot is complete: %d rows of %d tables", count, len(tables))
+
+    def _rows(self, tables: Sequence[tuple[int, str, str]]) -> Iterator[_ReadRow]:
+        for oid, schema, name in tables:
+            relation = self._catalog.relation(oid, schema, name)
+            table = self._maker.describe(relation)
+            if table is None or not relation.columns:
+                continue
+            is_first = True
+            for values in self._values(relation):
+                yield _ReadRow(table, values, is_first)
+                is_first = False
+
+    def _values(self, relation: Relation) -> Iterator[Row]:
+        """The rows of a table, without those of tables that inherit from it. Those are tables of their own."""
+        name = quoted(relation.schema, relation.table)
+        columns = ", ".join(quoted(column.name) for column in relation.columns)
+        ((kind,),) = self._connection.texts(
+            f"SELECT relkind FROM pg_catalog.pg_class WHERE oid = {relation.oid}"
+        )
+        source = name if kind == "p" else f"ONLY {name}"
+        self._connection.rows(f"DECLARE kcli_rows NO SCROLL CURSOR FOR SELECT {columns} FROM {source}")
+        while rows := self._connection.rows(f"FETCH {self._fetch_size} FROM kcli_rows"):
+            yield from rows
+        self._connection.rows("CLOSE kcli_rows")
+
+    def _record(self, row: _ReadRow, following: _ReadRow | None, *, is_first: bool) -> SourceRecord:
+        position = self._maker.position
+        if following is None:
+            place = "last"
+        elif is_first:
+            place = "first"
+        elif row.is_first:
+            place = "first_in_data_collection"
+        else:
+            place = "last_in_data_collection" if following.is_first else "true"
+        origination = Origination(position.time_us, position.lsn, f'[null,"{position.lsn}"]', snapshot=place)
+        offset = position.snapshot_offset(last=following is None)
+        return self._maker.snapshot_record(row.table, row.values, origination, offset)

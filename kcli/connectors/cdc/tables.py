@@ -1,0 +1,233 @@
+"""The schemas of a table's events, and the rows and keys of its records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from kcli.connectors.cdc.catalog import TableFacts
+from kcli.connectors.cdc.field_types import Modes, TypeInfo, ValueType, value_type
+from kcli.connectors.cdc.pgoutput import Missing, Relation, Tuple
+from kcli.formats.connect.errors import DataException
+from kcli.formats.connect.schema import (
+    INT64_SCHEMA,
+    OPTIONAL_INT64_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    STRING_SCHEMA,
+    Schema,
+    SchemaType,
+    struct_schema,
+)
+from kcli.formats.connect.structs import Struct
+
+_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
+_SNAPSHOT_VALUES = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+SOURCE_SCHEMA = struct_schema(
+    {
+        "version": STRING_SCHEMA,
+        "connector": STRING_SCHEMA,
+        "name": STRING_SCHEMA,
+        "ts_ms": INT64_SCHEMA,
+        "snapshot": Schema(
+            SchemaType.STRING,
+            optional=True,
+            default="false",
+            name="io.debezium.data.Enum",
+            version=1,
+            parameters={"allowed": _SNAPSHOT_VALUES},
+        ),
+        "db": STRING_SCHEMA,
+        "sequence": OPTIONAL_STRING_SCHEMA,
+        "ts_us": OPTIONAL_INT64_SCHEMA,
+        "ts_ns": OPTIONAL_INT64_SCHEMA,
+        "schema": STRING_SCHEMA,
+        "table": STRING_SCHEMA,
+        "txId": OPTIONAL_INT64_SCHEMA,
+        "lsn": OPTIONAL_INT64_SCHEMA,
+        "xmin": OPTIONAL_INT64_SCHEMA,
+    },
+    name="io.debezium.connector.postgresql.Source",
+)
+_TRANSACTION_SCHEMA = struct_schema(
+    {"id": STRING_SCHEMA, "total_order": INT64_SCHEMA, "data_collection_order": INT64_SCHEMA},
+    name="event.block",
+    version=1,
+    optional=True,
+)
+_ENVELOPE_VERSION = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column that is a field of the row, or of the key."""
+
+    place: int
+    """The place in the tuples of the table."""
+    name: str
+    type: ValueType
+    schema: Schema
+    """The schema of the type, or the optional one."""
+
+    @property
+    def required(self) -> bool:
+        return not self.schema.optional
+
+    def lacks_value(self, raw: bytes | Missing | None) -> bool:
+        return raw is None or (raw is Missing.UNCHANGED and self.type.unavailable is None)
+
+    def value(self, raw: bytes | Missing | None) -> object:
+        """The value of a text. Raises DataException with the name of the column."""
+        if raw is None:
+            return None
+        if isinstance(raw, Missing):
+            return self.type.unavailable
+        try:
+            return self.type.value(self.schema, raw.decode())
+        except (DataException, UnicodeDecodeError) as error:
+            raise DataException(f"The column {self.name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A captured table, as it is at a position of the stream."""
+
+    relation: Relation
+    topic: str
+    fields: tuple[Field, ...]
+    key_fields: tuple[Field, ...]
+    row_schema: Schema
+    key_schema: Schema | None
+    envelope_schema: Schema
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.relation.schema, self.relation.table
+
+    def check(self, values: Tuple) -> None:
+        """Raises DataException for a tuple with another number of columns than the table."""
+        if len(values) != len(self.relation.columns):
+            raise DataException(
+                f"A row of {'.'.join(self.name)} has {len(values)} values, and the table has"
+                f" {len(self.relation.columns)} columns"
+            )
+
+    def row(self, values: Tuple) -> Struct:
+        """The row of a tuple. A required field without a value gets the fallback of its type."""
+        return Struct.of_checked(self.row_schema, [_filled(field, values) for field in self.fields])
+
+    def key(self, values: Tuple) -> Struct | None:
+        if self.key_schema is None:
+            return None
+        return Struct.of_checked(self.key_schema, [_filled(field, values) for field in self.key_fields])
+
+    def widened(self, values: Tuple) -> Table:
+        """The table in which each field without a value in `values` is optional.
+
+        The catalog tells which columns are not null at present. A row that is older than SET NOT NULL may have nulls,
+        and an unchanged value of some types has no placeholder.
+        """
+        if not any(field.required and field.lacks_value(values[field.place]) for field in self.fields):
+            return self
+        fields = tuple(
+            replace(field, schema=field.type.optional_schema)
+            if field.lacks_value(values[field.place])
+            else field
+            for field in self.fields
+        )
+        return _table(self.relation, self.topic, fields, self.key_fields)
+
+
+def _filled(field: Field, values: Tuple) -> object:
+    value = field.value(values[field.place])
+    return field.type.fallback if value is None and field.required else value
+
+
+@dataclass(frozen=True, slots=True)
+class TableChoice:
+    """Which tables and columns are captured, how their topics are called, and which columns are keys."""
+
+    topic_prefix: str
+    captures: Callable[[str, str], bool]
+    """Whether a table is captured, by its schema and name."""
+    includes: Callable[[str], bool]
+    """Whether a column is captured, by `schema.table.column`."""
+    key_columns: Callable[[str], Sequence[str] | None]
+    """The columns of the key of `schema.table` in message.key.columns, or None for the primary key."""
+    modes: Modes
+
+
+def build_table(
+    relation: Relation, facts: TableFacts, types: Callable[[int], TypeInfo], choice: TableChoice
+) -> Table:
+    """Makes the schemas of a table. `types` are the types of the database by number."""
+    full_name = f"{relation.schema}.{relation.table}"
+    topic = _NOT_IN_TOPICS.sub("_", f"{choice.topic_prefix}.{full_name}")
+    key_names = _key_names(relation, facts, choice.key_columns(full_name))
+    fields = {
+        column.name: _field(
+            place,
+            column.name,
+            value_type(types(column.type_oid), column.type_modifier, choice.modes),
+            required=column.name in facts.required,
+        )
+        for place, column in enumerate(relation.columns)
+    }
+    missing = [name for name in key_names if name not in fields]
+    if missing:
+        raise DataException(f"message.key.columns: the table {full_name} has no column {missing[0]}")
+    included = tuple(field for name, field in fields.items() if choice.includes(f"{full_name}.{name}"))
+    return _table(relation, topic, included, tuple(fields[name] for name in key_names))
+
+
+def _field(place: int, name: str, type: ValueType, *, required: bool) -> Field:
+    return Field(place, name, type, type.schema if required else type.optional_schema)
+
+
+def _key_names(relation: Relation, facts: TableFacts, chosen: Sequence[str] | None) -> Sequence[str]:
+    if chosen is not None:
+        return chosen
+    identity = [column.name for column in relation.columns if column.is_key]
+    # With the default replica identity, the stream itself marks the primary key, as it was at its position.
+    if relation.replica_identity == "d":
+        return (
+            sorted(identity, key=facts.primary_key.index)
+            if set(identity) == set(facts.primary_key)
+            else identity
+        )
+    names = {column.name for column in relation.columns}
+    return facts.primary_key if names.issuperset(facts.primary_key) else ()
+
+
+def _table(relation: Relation, topic: str, fields: tuple[Field, ...], key_fields: tuple[Field, ...]) -> Table:
+    row_schema = struct_schema(
+        {field.name: field.schema for field in fields}, name=f"{topic}.Value", optional=True
+    )
+    key_schema = struct_schema({field.name: field.schema for field in key_fields}, name=f"{topic}.Key")
+    envelope = struct_schema(
+        {
+            "before": row_schema,
+            "after": row_schema,
+            "source": SOURCE_SCHEMA,
+            "transaction": _TRANSACTION_SCHEMA,
+            "op": STRING_SCHEMA,
+            "ts_ms": OPTIONAL_INT64_SCHEMA,
+            "ts_us": OPTIONAL_INT64_SCHEMA,
+            "ts_ns": OPTIONAL_INT64_SCHEMA,
+        },
+        name=f"{topic}.Envelope",
+        version=_ENVELOPE_VERSION,
+    )
+    return Table(
+        relation, topic, fields, key_fields, row_schema, key_schema if key_fields else None, envelope
+    )
+
+
+def merged(new: Tuple, old: Tuple | None) -> Tuple:
+    """The new row with its unchanged values taken from the old row, which a FULL replica identity has."""
+    if old is None or Missing.UNCHANGED not in new:
+        return new
+    return tuple(
+        before if after is Missing.UNCHANGED and before is not None else after
+        for after, before in zip(new, old, strict=True)
+    )

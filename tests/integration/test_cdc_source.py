@@ -1,0 +1,354 @@
+"""The PostgreSQL source connector on a real server: snapshot, stream, restarts, and lost connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+
+import pytest
+
+from kcli.connectors.cdc.source import PostgresConnector
+from kcli.formats.connect.errors import ConnectException
+from kcli.formats.connect.structs import Struct
+from rigs.cdc import Captured, Stored, captured_database, events, running
+from rigs.databases import Server
+
+
+@pytest.fixture
+def captured(postgresql: Server) -> Iterator[Captured]:
+    with captured_database(postgresql) as it:
+        yield it
+
+
+def create(captured: Captured, rows: int = 2) -> None:
+    captured.execute(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, note TEXT)",
+        f"INSERT INTO orders SELECT n, 'note ' || n FROM generate_series(1, {rows}) n",
+    )
+
+
+def terminate(captured: Captured) -> None:
+    captured.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE application_name = 'kcli connect' AND datname = current_database()"
+    )
+
+
+def test_a_snapshot_is_followed_by_the_stream(captured: Captured) -> None:
+    create(captured)
+    captured.execute("CREATE TABLE other (a INTEGER)", "INSERT INTO other VALUES (7)")
+    with running(captured, snapshot_fetch_size="1") as it:
+        records = it.poll(3)
+        assert events(records) == [("r", 1), ("r", 2), ("r", 7)]
+        assert [record.topic for record in records] == ["shop.public.orders"] * 2 + ["shop.public.other"]
+        places = [record.value.get("source").get("snapshot") for record in records]
+        assert places == ["first", "last_in_data_collection", "last"]
+        assert [record.source_offset["last_snapshot_record"] for record in records] == [False, False, True]
+        captured.execute(
+            "INSERT INTO orders VALUES (3, 'x')", "UPDATE orders SET note = 'y' WHERE id = 1",
+            "UPDATE orders SET id = 4 WHERE id = 2", "DELETE FROM orders WHERE id = 3", "TRUNCATE other",
+        )  # fmt: skip
+        records = it.poll(7)
+        assert events(records) == [
+            ("c", 3), ("u", 1), ("d", 2), ("-", 2), ("c", 4), ("d", 3), ("-", 3)
+        ]  # fmt: skip
+        assert {record.value.get("source").get("snapshot") for record in records if record.value} == {"false"}
+        assert it.quiet() == []
+
+
+def test_changes_during_a_snapshot_are_in_the_stream(captured: Captured) -> None:
+    create(captured, rows=5)
+    with running(captured, max_batch_size="1", snapshot_fetch_size="1") as it:
+        assert events(it.poll(1)) == [("r", 1)]
+        captured.execute("UPDATE orders SET note = 'new' WHERE id = 5", "INSERT INTO orders VALUES (6)")
+        assert events(it.poll(6)) == [("r", 2), ("r", 3), ("r", 4), ("r", 5), ("u", 5), ("c", 6)]
+
+
+def test_a_restart_continues_after_the_stored_offset(captured: Captured) -> None:
+    create(captured)
+    stored = Stored()
+    with running(captured, stored) as it:
+        it.poll(2)
+        # One COPY and one transaction, of which a part is acknowledged.
+        captured.execute("INSERT INTO orders SELECT n FROM generate_series(3, 8) n")
+        records = it.poll(6, acknowledged=False)
+        it.acknowledge(records[3])
+    captured.execute("INSERT INTO orders VALUES (9)")
+    with running(captured, stored) as it:
+        assert events(it.poll(3)) == [("c", 7), ("c", 8), ("c", 9)]
+        assert it.quiet() == []
+
+
+def test_rows_of_one_wal_record_have_different_offsets(captured: Captured) -> None:
+    create(captured, rows=1)
+    stored = Stored()
+    with running(captured, stored) as it:
+        it.poll(1)
+        import psycopg
+
+        with psycopg.connect(
+            host="127.0.0.1", port=int(captured.keys["database.port"]), user=captured.keys["database.user"],
+            dbname=captured.database.path,
+        ) as connection, connection.cursor().copy("COPY orders FROM STDIN") as copy:  # fmt: skip
+            for number in range(2, 7):
+                copy.write_row((number, "copied"))
+        records = it.poll(5, acknowledged=False)
+        assert len({record.source_offset["lsn"] for record in records}) == 1
+        it.acknowledge(records[1])
+    with running(captured, stored) as it:
+        assert events(it.poll(3)) == [("c", 4), ("c", 5), ("c", 6)]
+
+
+def test_an_interrupted_snapshot_begins_again(captured: Captured) -> None:
+    create(captured, rows=4)
+    stored = Stored()
+    with running(captured, stored, max_batch_size="2") as it:
+        it.poll(2)
+    captured.execute("UPDATE orders SET note = 'between' WHERE id = 1", "INSERT INTO orders VALUES (5)")
+    with running(captured, stored) as it:
+        records = it.poll(5)
+        assert events(records) == [("r", number) for number in (2, 3, 4, 1, 5)]
+        # The slot is older than the snapshot, which has seen both changes.
+        assert it.quiet() == []
+        captured.execute("INSERT INTO orders VALUES (6)")
+        assert events(it.poll(1)) == [("c", 6)]
+
+
+def test_a_lost_connection_is_made_again(captured: Captured) -> None:
+    create(captured)
+    with running(captured) as it:
+        it.poll(2)
+        captured.execute("INSERT INTO orders VALUES (3)")
+        assert events(it.poll(1)) == [("c", 3)]
+        terminate(captured)
+        captured.execute("INSERT INTO orders VALUES (4)")
+        assert events(it.poll(1)) == [("c", 4)]
+        assert it.retries and "lost" in str(it.retries[0])
+
+
+def test_a_connection_that_is_lost_in_a_snapshot_begins_it_again(captured: Captured) -> None:
+    create(captured, rows=6)
+    with running(captured, max_batch_size="1", snapshot_fetch_size="1") as it:
+        it.poll(1)
+        terminate(captured)
+        records = it.poll(6)
+        assert it.retries
+        assert events(records)[-6:] == [("r", number) for number in range(1, 7)]
+
+
+def test_the_slot_moves_only_after_the_offset_is_stored(captured: Captured) -> None:
+    create(captured)
+    with running(captured) as it:
+        it.poll(2)
+        it.quiet()
+        it.task.commit()
+        ((active, before),) = captured.slots()
+        assert active
+        captured.execute("INSERT INTO orders VALUES (3)", "INSERT INTO orders VALUES (4)")
+        record, _ = it.poll(2, acknowledged=False)
+        it.task._next_confirmation = 0
+        it.task.commit()
+        it.quiet()
+        ((_, unchanged),) = captured.slots()
+        assert unchanged == before
+        it.acknowledge(record)
+        captured.execute("CREATE TABLE other AS SELECT 1 AS a")
+        it.poll(1)
+        it.task._next_confirmation = 0
+        it.task.commit()
+        assert captured.slots()[0][1] > before
+
+
+def test_a_lost_slot_is_a_clear_error_or_a_new_snapshot(captured: Captured) -> None:
+    create(captured)
+    stored = Stored()
+    with running(captured, stored) as it:
+        it.poll(2)
+    captured.drop_slot()
+    captured.execute("DELETE FROM orders WHERE id = 1")
+    with (
+        running(captured, stored) as it,
+        pytest.raises(ConnectException, match=r"does not exist any more.* are lost"),
+    ):
+        it.poll(1)
+    with running(captured, stored, snapshot_mode="when_needed") as it:
+        assert events(it.poll(1)) == [("r", 2)]
+
+
+def test_the_snapshot_mode_chooses_when_rows_are_read(captured: Captured) -> None:
+    create(captured)
+    with running(captured, snapshot_mode="never") as it:
+        it.quiet()
+        captured.execute("INSERT INTO orders VALUES (3)")
+        assert events(it.poll(1)) == [("c", 3)]
+    stored = Stored()
+    for _ in range(2):
+        with running(captured, stored, snapshot_mode="always") as it:
+            assert events(it.poll(3)) == [("r", 1), ("r", 2), ("r", 3)]
+            assert it.quiet() == []
+    captured.drop_slot()
+    stored = Stored()
+    with running(captured, stored, snapshot_mode="initial_only") as it:
+        assert len(it.poll(3)) == 3
+        captured.execute("INSERT INTO orders VALUES (4)")
+        assert it.quiet() == []
+    with running(captured, stored, snapshot_mode="initial_only") as it:
+        assert it.quiet() == []
+    assert captured.slots() == []
+
+
+def test_columns_that_change_appear_in_records(captured: Captured) -> None:
+    create(captured, rows=1)
+    with running(captured) as it:
+        it.poll(1)
+        captured.execute(
+            "ALTER TABLE orders ADD price NUMERIC(7,2) NOT NULL DEFAULT 1.5",
+            "INSERT INTO orders VALUES (2, 'a', 3)",
+            "ALTER TABLE orders DROP note", "ALTER TABLE orders RENAME price TO cost",
+            "ALTER TABLE orders ALTER cost TYPE TEXT", "INSERT INTO orders VALUES (3, 'cheap')",
+        )  # fmt: skip
+        first, second = (record.value.get("after") for record in it.poll(2))
+        assert first.values == [2, "a", Decimal("3.00")]
+        assert list(second.schema.positions) == ["id", "cost"]
+        assert second.values == [3, "cheap"]
+
+
+def test_types_are_equal_in_the_snapshot_and_in_the_stream(captured: Captured) -> None:
+    columns = {
+        "a": ("BOOLEAN", "true"), "b": ("SMALLINT[]", "'{1,NULL}'"), "c": ("NUMERIC", "1.230"),
+        "d": ("BIT(3)", "B'101'"),
+        "e": ("TIMESTAMPTZ(3)", "'2024-02-29 11:00:01.25+01'"), "f": ("mood", "'sad'"), "g": ("price", "1.5"),
+        "h": ("JSONB", "'{\"a\":1}'"), "i": ("INTERVAL", "'1 day -2:00'"), "j": ("MONEY", "'-1234.5'"),
+        "k": ("BYTEA", "'\\x00ff'"), "l": ("DATE", "'infinity'"), "m": ("TEXT[]", "ARRAY['a b', '\"']"),
+        "n": ("INT4RANGE", "'[1,5)'"), "o": ("CHAR(3)", "'x'"), "p": ("TIME(3)", "'10:00:01.5'"),
+        "q": ("UUID", "'6f1e3f1a-0000-4000-8000-000000000001'"), "r": ("REAL", "'NaN'"), "s": ("mood[]", "'{glad}'"),
+    }  # fmt: skip
+    values = ", ".join(value for _, value in columns.values())
+    captured.execute(
+        "CREATE TYPE mood AS ENUM ('glad', 'sad')", "CREATE DOMAIN price AS NUMERIC(7,2)",
+        "CREATE TABLE t (id INT PRIMARY KEY, twice INT GENERATED ALWAYS AS (id * 2) STORED, "
+        + ", ".join(f"{name} {kind} NOT NULL" for name, (kind, _) in columns.items()) + ")",
+        f"INSERT INTO t VALUES (1, DEFAULT, {values})",
+    )  # fmt: skip
+    with running(captured) as it:
+        (read,) = it.poll(1)
+        captured.execute(f"INSERT INTO t VALUES (2, DEFAULT, {values})")
+        (created,) = it.poll(1)
+    assert read.value_schema == created.value_schema
+    before, after = read.value.get("after"), created.value.get("after")
+    assert repr(before.values[1:]) == repr(after.values[1:])
+    assert list(after.schema.positions) == ["id", *columns], "a generated column is not published"
+    shown = {name: after.get(name) for name in columns}
+    assert isinstance(shown["c"], Struct) and shown["c"].get("scale") == 3
+    assert (shown["d"], shown["e"], shown["g"]) == (b"\x05", "2024-02-29T10:00:01.250Z", Decimal("1.50"))
+    assert (shown["i"], shown["j"], shown["m"]) == (79_200_000_000, Decimal("-1234.50"), ["a b", '"'])
+    assert (shown["n"], shown["o"], shown["s"]) == ("[1,5)", "x  ", ["glad"])
+
+
+def test_large_values_that_do_not_change_have_a_placeholder(captured: Captured) -> None:
+    captured.execute(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT, big TEXT NOT NULL)", "ALTER TABLE t ALTER big SET STORAGE EXTERNAL",
+        "INSERT INTO t VALUES (1, 1, repeat('x', 5000))",
+    )  # fmt: skip
+    with running(captured) as it:
+        assert len(it.poll(1)[0].value.get("after").get("big")) == 5000
+        captured.execute("UPDATE t SET n = 2")
+        assert it.poll(1)[0].value.get("after").values == [1, 2, "__debezium_unavailable_value"]
+        captured.execute("ALTER TABLE t REPLICA IDENTITY FULL", "UPDATE t SET n = 3")
+        (full,) = it.poll(1)
+        assert full.value.get("before").get("n") == 2
+        assert len(full.value.get("after").get("big")) == 5000
+
+
+def test_partitions_and_filters(captured: Captured) -> None:
+    captured.execute(
+        "CREATE TABLE p (id INT PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)", "INSERT INTO p VALUES (1)",
+        "CREATE TABLE ignored (id INT PRIMARY KEY)",
+    )  # fmt: skip
+    keys = {"publication_autocreate_mode": "filtered", "publish_via_partition_root": "true",
+            "table_include_list": "public\\.p"}  # fmt: skip
+    with running(captured, **keys) as it:
+        (read,) = it.poll(1)
+        captured.execute("INSERT INTO ignored VALUES (1)", "INSERT INTO p VALUES (2)")
+        (created,) = it.poll(1)
+        assert read.topic == created.topic == "shop.public.p"
+        assert captured.database.rows("SELECT tablename FROM pg_publication_tables") == [("p",)]
+
+
+def test_heartbeats_move_the_slot_while_no_table_changes(captured: Captured) -> None:
+    create(captured, rows=1)
+    captured.execute("CREATE TABLE beats (at TIMESTAMP)")
+    keys = {"heartbeat_interval_ms": "50", "heartbeat_action_query": "INSERT INTO beats VALUES (now())",
+            "table_exclude_list": "public\\.beats"}  # fmt: skip
+    with running(captured, **keys) as it:
+        it.poll(1)
+        beats = it.poll(3)
+        assert {record.topic for record in beats} == {"__debezium-heartbeat.shop"}
+        it.task.commit()
+        # The server sends WAL only after it is flushed, which may take a while.
+        while it.poll(1)[-1].source_offset["lsn_commit"] == beats[0].source_offset["lsn_commit"]:
+            pass
+        assert captured.database.rows("SELECT count(*) FROM beats")[0][0] >= 2
+
+
+def test_a_second_task_on_a_slot_gives_up_after_its_retries(captured: Captured) -> None:
+    create(captured)
+    with running(captured) as first:
+        first.poll(2)
+        first.quiet()
+        stored = Stored(first.stored.value)
+        with (
+            running(captured, stored, slot_max_retries="2", slot_retry_delay_ms="1") as second,
+            pytest.raises(ConnectException, match=r"after 2 retries.*is active"),
+        ):
+            second.poll(1)
+
+
+def test_a_slot_is_dropped_when_its_key_says_so(captured: Captured) -> None:
+    create(captured)
+    with running(captured, slot_drop_on_stop="true") as it:
+        it.poll(2)
+        it.quiet()
+        assert len(captured.slots()) == 1
+    assert captured.slots() == []
+
+
+def test_a_missing_publication_and_a_foreign_slot_are_errors(captured: Captured) -> None:
+    create(captured)
+    with running(captured, publication_autocreate_mode="disabled") as it, pytest.raises(
+        ConnectException, match="publication dbz_publication does not exist"
+    ):  # fmt: skip
+        it.poll(1)
+    captured.execute(
+        f"SELECT pg_create_logical_replication_slot('{captured.keys['slot.name']}', 'test_decoding')"
+    )
+    with (
+        running(captured) as it,
+        pytest.raises(ConnectException, match="belongs to the plugin test_decoding"),
+    ):
+        it.poll(1)
+
+
+def test_a_stop_ends_a_wait_for_running_transactions(captured: Captured) -> None:
+    create(captured)
+    import psycopg
+
+    with psycopg.connect(
+        host="127.0.0.1", port=int(captured.keys["database.port"]), user=captured.keys["database.user"],
+        dbname=captured.database.path,
+    ) as blocker:  # fmt: skip
+        blocker.execute("INSERT INTO orders VALUES (3)")
+        with running(captured) as it:
+            # The slot waits for the transaction to end.
+            timer = threading.Timer(0.3, it.task.stop)
+            timer.start()
+            assert it.task.poll() is None
+            timer.join()
+
+
+def test_a_validation_looks_at_the_server(captured: Captured) -> None:
+    wrong = {**captured.keys, "database.dbname": "missing"}
+    (errors,) = PostgresConnector().validate(wrong).values()
+    assert 'database "missing" does not exist' in errors[0]

@@ -1,0 +1,344 @@
+"""Events of the messages of a stream, and the positions that their offsets store."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from kcli.connectors.cdc.catalog import TableFacts
+from kcli.connectors.cdc.events import EventMaker, EventSettings
+from kcli.connectors.cdc.field_types import Modes, TypeInfo
+from kcli.connectors.cdc.pgoutput import (
+    Begin,
+    Change,
+    Column,
+    Commit,
+    Delete,
+    Insert,
+    Missing,
+    Origin,
+    ProtocolError,
+    Relation,
+    Truncate,
+    Tuple,
+    TypeName,
+    Update,
+)
+from kcli.connectors.cdc.positions import Horizon, Phase, Position
+from kcli.connectors.cdc.tables import Table, TableChoice, build_table
+from kcli.connectors.records import SourceRecord
+from kcli.formats.connect.errors import DataException
+from kcli.formats.connect.schema import SchemaType
+from kcli.formats.connect.structs import Struct
+
+TYPES = {23: TypeInfo("int4"), 25: TypeInfo("text"), 1700: TypeInfo("numeric")}
+ORDERS = Relation(
+    1, "public", "orders", "d",
+    (Column("id", True, 23, -1), Column("note", False, 25, -1), Column("size", False, 23, -1)),
+)  # fmt: skip
+FACTS = TableFacts(frozenset({"id", "size"}), ("id",))
+CHOICE = TableChoice("shop", lambda schema, table: True, lambda column: True, lambda table: None, Modes())
+SETTINGS = EventSettings("shop", "db", "0.9", True, frozenset("t"), "__debezium-heartbeat.shop")
+START = Position(Phase.STREAM, 100, 100)
+
+
+@dataclass
+class Stream:
+    """A stream of one transaction after the other."""
+
+    settings: EventSettings = SETTINGS
+    position: Position = START
+    choice: TableChoice = CHOICE
+    facts: TableFacts = FACTS
+    relation: Relation = ORDERS
+    forgotten: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.maker = EventMaker(
+            self.settings, self.position, self._describe, self.forgotten.append, lambda: 5_000_001
+        )
+        self.lsn = self.position.commit_lsn
+        self.xid = 700
+        self.maker.records(0, self.relation)
+
+    def _describe(self, relation: Relation) -> Table | None:
+        if not self.choice.captures(relation.schema, relation.table):
+            return None
+        return build_table(relation, self.facts, TYPES.__getitem__, self.choice)
+
+    def transaction(self, *changes: Change, same_lsn: bool = False) -> list[SourceRecord]:
+        self.xid += 1
+        first = self.lsn + 1
+        commit_lsn = first + len(changes)
+        records = self.maker.records(first, Begin(commit_lsn, 3_000_000, self.xid))
+        for place, change in enumerate(changes):
+            records += self.maker.records(first if same_lsn else first + place, change)
+        self.lsn = commit_lsn + 1
+        records += self.maker.records(commit_lsn, Commit(commit_lsn, self.lsn, 3_000_000))
+        for record in records:
+            if record.value is not None:
+                value_of(record).validate()
+        return records
+
+
+def value_of(record: SourceRecord) -> Struct:
+    assert isinstance(record.value, Struct)
+    return record.value
+
+
+def row(record: SourceRecord, side: str = "after") -> list[object]:
+    struct = value_of(record).get(side)
+    assert isinstance(struct, Struct)
+    return struct.values
+
+
+def op(record: SourceRecord) -> object:
+    return None if record.value is None else value_of(record).get("op")
+
+
+def texts(*values: str | Missing | None) -> Tuple:
+    return tuple(value.encode() if isinstance(value, str) else value for value in values)
+
+
+ONE = texts("1", "a", "9")
+
+
+def test_an_event_has_debeziums_envelope() -> None:
+    (record,) = Stream().transaction(Insert(1, ONE))
+    assert (record.topic, record.source_partition) == ("shop.public.orders", {"server": "shop"})
+    assert isinstance(record.key, Struct) and record.key.values == [1]
+    assert record.key_schema.name == "shop.public.orders.Key"
+    schema = record.value_schema
+    assert (schema.name, schema.version) == ("shop.public.orders.Envelope", 2)
+    assert list(schema.positions) == [
+        "before",
+        "after",
+        "source",
+        "transaction",
+        "op",
+        "ts_ms",
+        "ts_us",
+        "ts_ns",
+    ]
+    assert schema.fields[0].schema.name == "shop.public.orders.Value" and schema.fields[0].schema.optional
+    assert [(item.name, item.schema.optional) for item in schema.fields[1].schema.fields] == [
+        ("id", False),
+        ("note", True),
+        ("size", False),
+    ]
+    source = value_of(record).get("source")
+    assert isinstance(source, Struct)
+    assert {item.name: value for item, value in source.items()} == {
+        "version": "0.9", "connector": "postgresql", "name": "shop", "ts_ms": 3000, "snapshot": "false", "db": "db",
+        "sequence": '["100","101"]', "ts_us": 3_000_000, "ts_ns": 3_000_000_000, "schema": "public", "table": "orders",
+        "txId": 701, "lsn": 101, "xmin": None,
+    }  # fmt: skip
+    assert source.schema.name == "io.debezium.connector.postgresql.Source"
+    assert value_of(record).values[-4:] == ["c", 5000, 5_000_001, 5_000_001_000]
+    assert record.source_offset == {
+        "lsn": 101, "lsn_proc": 101, "lsn_commit": 100, "lsn_event": 0, "txId": 701, "ts_usec": 3_000_000
+    }  # fmt: skip
+
+
+def test_a_delete_is_followed_by_a_tombstone() -> None:
+    stream = Stream()
+    event, tombstone = stream.transaction(Delete(1, texts("1", None, None)))
+    # A required column that is not in the replica identity has the fallback of its type.
+    assert (op(event), row(event, "before"), value_of(event).get("after")) == ("d", [1, None, 0], None)
+    assert (tombstone.value, tombstone.value_schema, tombstone.key) == (None, None, event.key)
+    # Only the last record of the change passes the change.
+    assert (event.source_offset["lsn"], tombstone.source_offset["lsn"]) == (100, 101)
+    plain = Stream(settings=replace(SETTINGS, tombstones=False))
+    assert [op(record) for record in plain.transaction(Delete(1, texts("1", None, None)))] == ["d"]
+
+
+def test_a_changed_key_is_a_delete_and_a_create() -> None:
+    records = Stream().transaction(Update(1, texts("1", None, None), texts("2", "a", "9")))
+    assert [op(record) for record in records] == ["d", None, "c"]
+    assert [record.key.values for record in records] == [[1], [1], [2]]
+    assert [(header.key, header.value.values) for record in records for header in record.headers] == [
+        ("__debezium.newkey", [2]),
+        ("__debezium.oldkey", [1]),
+    ]
+    assert [record.source_offset["lsn"] for record in records] == [100, 100, 101]
+
+
+def test_an_update_has_the_old_row_with_a_full_replica_identity() -> None:
+    relation = replace(
+        ORDERS, replica_identity="f", columns=tuple(replace(c, is_key=True) for c in ORDERS.columns)
+    )
+    stream = Stream(relation=relation)
+    (event,) = stream.transaction(Update(1, texts("1", "long", "9"), texts("1", Missing.UNCHANGED, "8")))
+    assert (row(event, "before"), row(event)) == ([1, "long", 9], [1, "long", 8])
+    assert event.key.values == [1], "the key is the primary key"
+    (event,) = Stream().transaction(Update(1, None, texts("1", Missing.UNCHANGED, "8")))
+    assert value_of(event).get("before") is None
+    assert row(event) == [1, "__debezium_unavailable_value", 8]
+
+
+def test_a_value_without_placeholder_is_null_in_an_optional_field() -> None:
+    relation = replace(ORDERS, columns=(ORDERS.columns[0], Column("size", False, 1700, -1)))
+    (event,) = Stream(relation=relation).transaction(Update(1, None, texts("1", Missing.UNCHANGED)))
+    assert row(event) == [1, None]
+    assert event.value_schema.fields[1].schema.field("size").schema.optional
+
+
+def test_a_null_in_a_required_column_makes_its_field_optional() -> None:
+    stream = Stream()
+    (event,) = stream.transaction(Insert(1, texts("1", None, None)))
+    assert row(event) == [1, None, None]
+    (event,) = stream.transaction(Insert(1, ONE))
+    assert event.value_schema.fields[1].schema.field("size").schema.optional
+    stream.maker.records(0, ORDERS)
+    (event,) = stream.transaction(Insert(1, ONE))
+    assert not event.value_schema.fields[1].schema.field("size").schema.optional
+
+
+def test_a_new_relation_changes_the_schema() -> None:
+    stream = Stream()
+    stream.transaction(Insert(1, ONE))
+    stream.maker.records(0, TypeName(77, "public", "mood"))
+    stream.maker.records(0, replace(ORDERS, columns=(*ORDERS.columns[:2], Column("flag", False, 25, -1))))
+    (event,) = stream.transaction(Insert(1, texts("1", "a", "yes")))
+    assert list(event.value_schema.fields[1].schema.positions) == ["id", "note", "flag"]
+    assert stream.forgotten == [77]
+    assert stream.maker.records(0, Origin("other")) == []
+
+
+def test_tables_without_a_key_have_no_tombstones() -> None:
+    relation = replace(ORDERS, columns=tuple(replace(column, is_key=False) for column in ORDERS.columns))
+    stream = Stream(relation=relation, facts=TableFacts())
+    (record,) = stream.transaction(Insert(1, ONE))
+    assert (record.key, record.key_schema) == (None, None)
+    assert len(stream.transaction(Delete(1, ONE))) == 1
+
+
+def test_a_composite_key_has_the_order_of_the_primary_key() -> None:
+    columns = (ORDERS.columns[0], ORDERS.columns[1], replace(ORDERS.columns[2], is_key=True))
+    facts = TableFacts(frozenset({"id", "size"}), ("size", "id"))
+    (record,) = Stream(relation=replace(ORDERS, columns=columns), facts=facts).transaction(Insert(1, ONE))
+    assert list(record.key_schema.positions) == ["size", "id"]
+    # Another primary key at present: the stream is right about the time of the change.
+    facts = TableFacts(frozenset(), ("note",))
+    (record,) = Stream(relation=replace(ORDERS, columns=columns), facts=facts).transaction(Insert(1, ONE))
+    assert list(record.key_schema.positions) == ["id", "size"]
+
+
+def test_filters_and_chosen_keys() -> None:
+    choice = replace(
+        CHOICE, includes=lambda column: column != "public.orders.note", key_columns=lambda table: ["note"]
+    )
+    (record,) = Stream(choice=choice).transaction(Insert(1, ONE))
+    assert (row(record), record.key.values) == ([1, 9], ["a"])
+    assert record.key_schema.fields[0].schema.type is SchemaType.STRING
+    stream = Stream(choice=replace(CHOICE, captures=lambda schema, table: False))
+    assert stream.transaction(Insert(1, ONE)) == []
+    with pytest.raises(DataException, match="has no column nothing"):
+        Stream(choice=replace(CHOICE, key_columns=lambda table: ["nothing"]))
+
+
+def test_skipped_operations_have_no_events() -> None:
+    changes = (Insert(1, ONE), Update(1, None, ONE), Delete(1, ONE), Truncate((1,)))
+    for skipped, expected in (("", "cudt"), ("t", "cud"), ("cu", "dt"), ("cudt", "")):
+        settings = replace(SETTINGS, tombstones=False, skipped=frozenset(skipped))
+        records = Stream(settings=settings).transaction(*changes)
+        assert "".join(str(op(record)) for record in records) == expected
+    (truncate,) = Stream(settings=replace(SETTINGS, skipped=frozenset())).transaction(Truncate((1,)))
+    assert (truncate.key, value_of(truncate).get("before")) == (None, None)
+
+
+@pytest.mark.parametrize("same_lsn", [False, True])
+def test_a_restart_at_any_record_repeats_and_loses_nothing(same_lsn: bool) -> None:
+    transactions = [
+        (Insert(1, ONE), Insert(1, texts("2", "b", "9")), Insert(1, texts("3", "c", "9"))),
+        (Update(1, texts("1", None, None), texts("4", "a", "9")), Delete(1, texts("2", None, None))),
+        (Insert(1, texts("5", "e", "9")),),
+    ]
+
+    def shown(records: list[SourceRecord]) -> list[tuple[object, ...]]:
+        return [(op(record), *record.key.values) for record in records]
+
+    stream = Stream()
+    complete = [
+        record for changes in transactions for record in stream.transaction(*changes, same_lsn=same_lsn)
+    ]
+    for count in range(1, len(complete) + 1):
+        stored = json.loads(json.dumps(complete[count - 1].source_offset))
+        again = Stream(position=Position.of(stored))
+        again.lsn, again.xid = START.commit_lsn, 700
+        rest = []
+        for changes in transactions:
+            # The server leaves out the transactions that were committed before the position.
+            if again.lsn + 1 + len(changes) < stored["lsn_commit"]:
+                again.lsn, again.xid = again.lsn + len(changes) + 2, again.xid + 1
+                continue
+            rest += again.transaction(*changes, same_lsn=same_lsn)
+        first = next(place for place in range(len(complete) + 1) if shown(complete)[place:] == shown(rest))
+        assert first <= count, "nothing is lost"
+        change_begins = [0, 1, 2, 3, 6, 8, 9]
+        assert first == max(place for place in change_begins if place <= count), (
+            "only a begun change is repeated"
+        )
+
+
+def test_transactions_that_a_snapshot_has_seen_are_left_out() -> None:
+    horizon = Horizon(end=1000, xids="701:704:702")
+    stream = Stream(position=Position(Phase.STREAM, 100, 100, horizon=horizon))
+    sent = [bool(stream.transaction(Insert(1, ONE))) for _ in range(4)]  # 701 to 704
+    assert sent == [False, True, False, True]
+    assert stream.maker.position.horizon == horizon
+    stream.maker.passed(1001)
+    assert stream.maker.position.horizon is None
+
+
+def test_a_horizon_compares_numbers_of_transactions_beyond_32_bits() -> None:
+    horizon = Horizon(10, f"{(1 << 32) - 2}:{(1 << 32) + 5}:{(1 << 32) + 1}")
+    assert horizon.has_seen((1 << 32) - 3, 10)
+    assert horizon.has_seen(0, 10) and not horizon.has_seen(1, 10) and horizon.has_seen(4, 10)
+    assert not horizon.has_seen(5, 10) and not horizon.has_seen(6, 10)
+    assert not horizon.has_seen(0, 11), "the snapshot is older than this commit"
+
+
+def test_positions_and_offsets() -> None:
+    horizon = Horizon(7, "1:2:")
+    for position in (
+        START,
+        Position(Phase.STREAM, 5, 6, event=2, xid=3, time_us=4),
+        Position(Phase.STREAM, 5, 6, horizon=horizon),
+    ):
+        assert Position.of(position.offset) == position
+        assert Position.of(position.snapshot_offset(last=True)) == position
+        assert Position.of(position.snapshot_offset(last=False)) == replace(position, phase=Phase.SNAPSHOT)
+    # An offset of Debezium stands for all changes at its lsn.
+    debezium = Position.of({"transaction_id": None, "lsn_proc": 9, "lsn_commit": 8, "lsn": 9, "txId": 7})
+    assert debezium.covers(7, 9, 1000) and not debezium.covers(7, 10, 0) and not debezium.covers(8, 9, 0)
+    assert Position.of({"lsn": 5}).commit_lsn == 5
+    for offset in ({}, {"lsn": "5"}, {"lsn": True}, {"lsn": -1}):
+        with pytest.raises(ValueError):
+            Position.of(offset)
+
+
+def test_keepalives_move_the_position_only_between_transactions() -> None:
+    stream = Stream()
+    stream.maker.records(1, Begin(900, 0, 800))
+    stream.maker.passed(500)
+    assert (stream.maker.position.commit_lsn, stream.maker.in_transaction) == (100, True)
+    stream.maker.records(900, Commit(900, 901, 0))
+    stream.maker.passed(950)
+    assert stream.maker.position.commit_lsn == 950
+    beat = stream.maker.heartbeat()
+    assert (beat.topic, beat.source_offset["lsn_commit"]) == ("__debezium-heartbeat.shop", 950)
+    assert value_of(beat).values == [5000] and beat.key.values == ["shop"]
+
+
+def test_a_stream_in_a_wrong_order_is_refused() -> None:
+    with pytest.raises(ProtocolError, match="outside of a transaction"):
+        Stream().maker.records(1, Insert(1, ONE))
+    with pytest.raises(ProtocolError, match="has not described"):
+        Stream().transaction(Insert(2, ONE))
+    with pytest.raises(DataException, match="2 values"):
+        Stream().transaction(Insert(1, ONE[:2]))
+    with pytest.raises(DataException, match="The column id"):
+        Stream().transaction(Insert(1, texts("x", "a", "9")))

@@ -1,0 +1,182 @@
+"""Values of PostgreSQL as values of Connect, from the texts that PostgreSQL sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from kcli.connectors.cdc.field_types import DOMAIN, ENUM, Modes, TypeInfo, value_type
+from kcli.connectors.cdc.nested_text import array_items, hstore_json
+from kcli.connectors.cdc.times import (
+    clock_us,
+    date_text,
+    days,
+    interval,
+    moment_us,
+    zoned_clock,
+    zoned_moment,
+)
+from kcli.formats.connect.errors import DataException
+from kcli.formats.connect.schema import SchemaType
+from kcli.formats.connect.structs import Struct, check_value
+
+NUMERIC_7_2 = (7 << 16 | 2) + 4
+NUMERIC_3_MINUS_2 = (3 << 16 | (-2 & 0x7FF)) + 4
+
+CASES = [
+    ("bool", -1, "t", "boolean", True),
+    ("int2", -1, "-7", "int16", -7),
+    ("int4", -1, "7", "int32", 7),
+    ("int8", -1, "5000000000", "int64", 5_000_000_000),
+    ("oid", -1, "4294967295", "int64", 4_294_967_295),
+    ("float4", -1, "1.1", "float32", 1.100000023841858),
+    ("float8", -1, "-Infinity", "float64", float("-inf")),
+    ("text", -1, "ä", "string", "ä"),
+    ("bpchar", 7, "x  ", "string", "x  "),
+    ("inet", -1, "10.0.0.1/8", "string", "10.0.0.1/8"),
+    ("point", -1, "(1,2)", "string", "(1,2)"),
+    ("jsonb", -1, '{"a": 1}', "io.debezium.data.Json", '{"a": 1}'),
+    ("uuid", -1, "6f1e", "io.debezium.data.Uuid", "6f1e"),
+    ("xml", -1, "<a/>", "io.debezium.data.Xml", "<a/>"),
+    ("hstore", -1, '"a"=>"1", "b"=>NULL', "io.debezium.data.Json", '{"a":"1","b":null}'),
+    ("numeric", NUMERIC_7_2, "-1.50", "org.apache.kafka.connect.data.Decimal", Decimal("-1.50")),
+    ("numeric", NUMERIC_3_MINUS_2, "12300", "org.apache.kafka.connect.data.Decimal", Decimal("1.23E+4")),
+    ("money", -1, "-$1,234.50", "org.apache.kafka.connect.data.Decimal", Decimal("-1234.50")),
+    ("bytea", -1, "\\x00ff", "bytes", b"\x00\xff"),
+    ("bit", 1, "1", "boolean", True),
+    ("bit", 10, "1000000001", "io.debezium.data.Bits", b"\x01\x02"),
+    ("date", -1, "2024-02-29", "io.debezium.time.Date", 19_782),
+    ("time", 3, "10:00:01.5", "io.debezium.time.Time", 36_001_500),
+    ("time", -1, "24:00:00", "io.debezium.time.MicroTime", 86_400_000_000),
+    ("timetz", -1, "01:00:00.25+02", "io.debezium.time.ZonedTime", "23:00:00.25Z"),
+    ("timestamp", 3, "2024-02-29 10:00:01.25", "io.debezium.time.Timestamp", 1_709_200_801_250),
+    ("timestamp", -1, "2024-02-29 10:00:01.25", "io.debezium.time.MicroTimestamp", 1_709_200_801_250_000),
+    ("timestamptz", 3, "2024-02-29 10:00:01.25+00", "io.debezium.time.ZonedTimestamp", "2024-02-29T10:00:01.250Z"),
+    ("timestamptz", 0, "2024-02-29 10:00:01+00", "io.debezium.time.ZonedTimestamp", "2024-02-29T10:00:01Z"),
+    ("interval", -1, "P1DT2H", "io.debezium.time.MicroDuration", 93_600_000_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "modifier", "text", "kind", "expected"), CASES)
+def test_a_text_becomes_a_value_of_its_field(
+    name: str, modifier: int, text: str, kind: str, expected: object
+) -> None:
+    type = value_type(TypeInfo(name), modifier, Modes())
+    value = type.value(type.schema, text)
+    assert value == expected
+    assert kind in (type.schema.name, type.schema.type)
+    assert check_value(type.schema, value) == value
+    check_value(type.schema, type.fallback)
+    if type.unavailable is not None:
+        check_value(type.schema, type.unavailable)
+
+
+def test_a_numeric_without_a_scale_carries_its_scale() -> None:
+    type = value_type(TypeInfo("numeric"), -1, Modes())
+    for schema in (type.schema, type.optional_schema):
+        value = type.value(schema, "123.4500")
+        assert isinstance(value, Struct)
+        assert (value.get("scale"), value.get("value")) == (4, (1_234_500).to_bytes(3))
+        assert check_value(schema, value) is value
+
+
+def test_the_modes_choose_the_form() -> None:
+    modes = Modes("string", "connect", "base64", "string")
+    forms = {
+        ("numeric", "NaN"): "NaN",
+        ("money", "$1,234.50"): "1234.50",
+        ("date", "2024-02-29"): 1_709_164_800_000,
+        ("time", "00:00:01.5"): 1500,
+        ("timestamp", "2024-02-29 10:00:01.25"): 1_709_200_801_250,
+        ("bytea", "\\x00ff"): "AP8=",
+        ("interval", "P1Y-2M3DT-4H5M-6.7S"): "P0Y10M3DT-3H-55M-6.7S",
+    }
+    for (name, text), expected in forms.items():
+        type = value_type(TypeInfo(name), NUMERIC_7_2, modes)
+        assert check_value(type.schema, type.value(type.schema, text)) == expected
+    assert (
+        value_type(TypeInfo("numeric"), -1, replace(modes, decimal_handling="double")).convert("1.5") == 1.5
+    )
+    hex_type = value_type(TypeInfo("bytea"), -1, replace(modes, binary_handling="hex"))
+    assert (hex_type.convert("\\x00ff"), hex_type.schema.type) == ("00ff", SchemaType.STRING)
+    micros = value_type(TypeInfo("time"), 3, Modes(time_precision="adaptive_time_microseconds"))
+    assert micros.schema.name == "io.debezium.time.MicroTime"
+
+
+def test_enums_domains_and_arrays() -> None:
+    mood = TypeInfo("mood", ENUM, labels=("glad", "sad"))
+    type = value_type(mood, -1, Modes())
+    assert (type.schema.name, type.schema.parameters) == ("io.debezium.data.Enum", {"allowed": "glad,sad"})
+    price = TypeInfo("price", DOMAIN, base=TypeInfo("numeric"), base_modifier=NUMERIC_7_2)
+    assert value_type(price, -1, Modes()).convert("1.50") == Decimal("1.50")
+    numbers = value_type(TypeInfo("_int4", item=TypeInfo("int4")), -1, Modes(placeholder="ab"))
+    assert numbers.convert("{1,NULL,-3}") == [1, None, -3]
+    assert numbers.unavailable == [97, 98]
+    prices = value_type(TypeInfo("_numeric", item=TypeInfo("numeric")), -1, Modes())
+    assert check_value(prices.schema, prices.convert("{1.5}")) == prices.convert("{1.5}")
+    texts = value_type(TypeInfo("_text", item=TypeInfo("text")), -1, Modes())
+    assert texts.unavailable == ["__debezium_unavailable_value"]
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("{}", []),
+        ("{a,NULL,\"NULL\"}", ["a", None, "NULL"]),
+        (r'{"a \"b\" \\ {c}, d",""}', [r'a "b" \ {c}, d', ""]),
+        ("[0:1]={x,y}", ["x", "y"]),
+    ],
+)  # fmt: skip
+def test_items_of_an_array(text: str, items: list[str | None]) -> None:
+    assert array_items(text) == items
+
+
+@pytest.mark.parametrize("text", ["", "{", "{a", "a}", "{a,}", "{a}b", '{"a}', "{{1},{2}}"])
+def test_an_invalid_array_is_refused(text: str) -> None:
+    with pytest.raises(DataException):
+        array_items(text)
+
+
+def test_an_hstore_is_a_json_object() -> None:
+    assert hstore_json("") == "{}"
+    assert hstore_json(r'"a\"b"=>"c\\", "ü"=>"=>"') == r'{"a\"b":"c\\","ü":"=>"}'
+    for text in ('"a"', '"a"=>b', '"a"=>"b",'):
+        with pytest.raises(DataException):
+            hstore_json(text)
+
+
+def test_dates_beyond_the_years_of_python() -> None:
+    assert days("1970-01-01") == 0
+    assert days("0001-12-31 BC") == days("0001-01-01") - 1
+    assert (days("infinity"), days("-infinity")) == (2**31 - 1, -(2**31))
+    for text in ("2024-02-29", "10000-01-01", "1969-12-31", "1600-03-01"):
+        assert date_text(days(text)) == text if len(text) == 10 else f"+{text}"
+    assert date_text(days("0045-03-15 BC")) == "-0044-03-15"
+    assert moment_us("0001-12-31 23:00:00 BC") == days("0001-01-01") * 86_400_000_000 - 3_600_000_000
+    assert moment_us("infinity") is None
+    assert zoned_moment("12024-01-01 00:00:00+00", 6) == "+12024-01-01T00:00:00.000000Z"
+    assert value_type(TypeInfo("timestamp"), 3, Modes()).convert("-infinity") == -9_223_372_036_832_400
+    assert zoned_clock("23:30:00-05:30:30") == "05:00:30Z"
+    assert clock_us("00:00:00.000001+01") == 1 - 3_600_000_000
+
+
+def test_intervals_count_months_as_debezium_does() -> None:
+    assert interval("P1Y2M").total_us == 14 * 30 * 86_400_000_000 + 14 * 37_800_000_000
+    assert interval("PT-0.5S").total_us == -500_000
+    assert interval("PT0S").total_us == 0
+    assert str(interval("PT100H")) == "P0Y0M0DT100H0M0S"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bool", "true"), ("int4", "x"), ("float8", "x"), ("date", "29.02.2024"), ("time", "1:00"),
+        ("timestamp", "now"), ("interval", "1 day"), ("bytea", "abc"), ("bit", "12"), ("numeric", "1,5"),
+        ("numeric", "NaN"),
+    ],
+)  # fmt: skip
+def test_a_text_in_another_form_is_refused(name: str, text: str) -> None:
+    with pytest.raises(DataException):
+        value_type(TypeInfo(name), 8 if name == "bit" else NUMERIC_7_2, Modes()).convert(text)
