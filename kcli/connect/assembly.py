@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import logging
 import secrets
+import ssl
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -98,9 +99,14 @@ class StandaloneWorker:
 
 
 class DistributedWorker:
-    """A worker of a group. `url` is the address of its REST API for the other workers."""
+    """A worker of a group. `url` is the address of its REST API for the other workers.
 
-    def __init__(self, config: WorkerConfig, cluster_id: str, url: str) -> None:
+    `tls` is for requests to workers with an https URL.
+    """
+
+    def __init__(
+        self, config: WorkerConfig, cluster_id: str, url: str, tls: ssl.SSLContext | None = None
+    ) -> None:
         assert config.group is not None, "the configuration of a worker in a group"
         group = config.group
         settings = client_config(config.clients.worker(ClientKind.ADMIN))
@@ -122,7 +128,7 @@ class DistributedWorker:
             engine=self._engine,
             membership=membership,
             validator=_validator(config, plugins, self._engine),
-            requests=InternalRequests(Forwarder(), session),
+            requests=InternalRequests(Forwarder(tls), session),
             fence=self._fence,
             task_transactional_id=lambda task: f"{group.group_id}-{task}",
             clock=SystemClock(),

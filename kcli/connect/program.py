@@ -151,7 +151,8 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, Sequence[Server]]:
     """Reaches the cluster, listens, and makes the worker. Raises the error of what fails."""
     cluster_id = await _cluster_id(config)
     _cli_log.info("Kafka cluster ID: %s", cluster_id)
-    rest = RestServer(rest_settings(config), SystemNetwork())
+    settings = rest_settings(config)
+    rest = RestServer(settings, SystemNetwork())
     try:
         addresses = await rest.listen()
     except OSError as error:
@@ -162,7 +163,7 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, Sequence[Server]]:
     if config.group is None:
         worker = StandaloneWorker(config, cluster_id, url)
     else:
-        worker = DistributedWorker(config, cluster_id, url)
+        worker = DistributedWorker(config, cluster_id, url, settings.forwarding_tls)
     log = ConnectorLog()
     logging.getLogger().addHandler(log)
     rest.serve(worker.herder, url, log)
