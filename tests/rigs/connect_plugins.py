@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import logging
 import os
+import pathlib
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 
@@ -197,11 +200,17 @@ class Flaky(Transformation[ConnectRecord]):
         return None if "drop" in value else record
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
 class TroubleTask(SourceTask):
     """Does what `trouble` says, to its own process."""
 
     def start(self, config: Config) -> None:
         self.trouble = config["trouble"]
+        self.file = str(config.get("file"))
 
     def poll(self) -> Sequence[SourceRecord] | None:
         match self.trouble:
@@ -226,6 +235,35 @@ class TroubleTask(SourceTask):
                 print("printed by the task\x1b[31m")
                 os.write(2, b"written to stderr")
                 self.trouble = ""
+            case "fork and exit" | "fork and hang":
+                child = subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
+                written = pathlib.Path(f"{self.file}.part")
+                written.write_text(str(child.pid))
+                written.rename(self.file)
+                if self.trouble == "fork and exit":
+                    os._exit(4)
+                while True:
+                    time.sleep(1)
+            case "system exit":
+                sys.exit("the plugin gives up")
+            case "interrupt":
+                raise KeyboardInterrupt
+            case "recursion":
+                return self.poll()
+            case "no text":
+                raise Unprintable
+            case "half a character":
+                raise ConnectException("cannot read \udcff")
+            case "a text":
+                return "records"  # type: ignore[return-value]
+            case "a number":
+                return 7  # type: ignore[return-value]
+            case "numbers":
+                return [1, 2]
+            case "no topic":
+                return [SourceRecord({}, {}, None, "v", STRING)]
+            case "no partition":
+                return [SourceRecord(7, object(), "t", "v", STRING)]
         time.sleep(0.05)
         return None
 
@@ -239,6 +277,17 @@ class TroubleSource(SourceConnector):
         if self.config.get("trouble") == "configs":
             while True:
                 pass
+        match self.config.get("configs"):
+            case "none":
+                return None
+            case "a number":
+                return [{"n": 5}]
+            case "an object":
+                return [{"n": object()}]
+            case "texts":
+                return ["n"]
+            case "exit":
+                sys.exit("the connector gives up")
         return super().task_configs(max_tasks)
 
 

@@ -12,8 +12,8 @@ from kcli.connect.decisions.offset_records import offset_key, read_offset
 from kcli.connect.tasks.channel import Channel, mapping
 from kcli.connect.tasks.logs import set_levels
 from kcli.connect.tasks.spec import ConnectorSpec
-from kcli.connect.tasks.traces import java_class, java_trace
-from kcli.connectors.interface import Connector, Offset, Partition, SinkConnector, SourceConnector
+from kcli.connect.tasks.traces import java_class, java_trace, message
+from kcli.connectors.interface import Config, Connector, Offset, Partition, SinkConnector, SourceConnector
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.topic_partition import TopicPartition
 
@@ -55,16 +55,15 @@ def serve(spec: ConnectorSpec, channel: Channel) -> None:
         try:
             if connector is None:
                 connector = _made(spec, channel)
-            result = _call(connector, spec, method, body)
-        except Exception as error:
-            failure = {"class": java_class(error), "message": str(error), "trace": java_trace(error)}
+            # A value that no message can hold fails the call too.
+            channel.note("result", {"value": _call(connector, spec, method, body)})
+        except BaseException as error:  # a connector may raise SystemExit, which is no order of the worker
+            failure = {"class": java_class(error), "message": message(error), "trace": java_trace(error)}
             channel.note("result", {"error": failure})
-        else:
-            channel.note("result", {"value": result})
     try:
         if connector is not None:
             connector.stop()
-    except Exception:
+    except BaseException:
         LOG.error("WorkerConnector{id=%s} Error while shutting down connector", spec.connector, exc_info=True)
 
 
@@ -82,11 +81,11 @@ def _call(connector: Connector, spec: ConnectorSpec, method: str, body: object) 
             return None
         case "task_configs":
             (max_tasks,) = cast("list[int]", body)
-            return [dict(task) for task in connector.task_configs(max_tasks)]
+            return [_texts(task) for task in connector.task_configs(max_tasks)]
         case "alter_offsets":
             return _alter_offsets(connector, config, body)
         case "validate":
-            return {key: list(errors) for key, errors in connector.validate(config).items()}
+            return {str(key): list(map(str, errors)) for key, errors in connector.validate(config).items()}
         case "exactly_once":
             assert isinstance(connector, SourceConnector)
             return [
@@ -94,6 +93,16 @@ def _call(connector: Connector, spec: ConnectorSpec, method: str, body: object) 
                 connector.can_define_transaction_boundaries(config),
             ]
     raise ConnectException(f"no such call: {method}")
+
+
+def _texts(config: Mapping[str, object]) -> Config:
+    """The configuration of a task. Other values than texts would make a record that no worker can read."""
+    for key, value in config.items():
+        if not isinstance(key, str) or not (value is None or isinstance(value, str)):
+            raise ConnectException(
+                f"task_configs returned a {type(value).__name__} for {key!r}: expected a str"
+            )
+    return cast("Config", dict(config))
 
 
 class UnsupportedOperation(ConnectException):

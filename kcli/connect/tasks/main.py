@@ -62,10 +62,10 @@ def _run_task(spec: TaskSpec, channel: Channel) -> None:
     """Reports `built`, then `started`, and at the end `failed` or `stopped`."""
     control = Control(is_paused=spec.is_paused)
     channel.listen(lambda method, body: _handle(control, method, body))
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         loop = _build(spec, channel, control)
-    except Exception as error:
+    except BaseException as error:  # a plugin may raise SystemExit, which is no order of the worker
         failure = error
     else:
         channel.note("built")
@@ -97,10 +97,10 @@ def _build(spec: TaskSpec, channel: Channel, control: Control) -> Loop:
     return SinkLoop(spec, channel, control, task, plugins)
 
 
-def _live(loop: Loop, channel: Channel, control: Control) -> Exception | None:
+def _live(loop: Loop, channel: Channel, control: Control) -> BaseException | None:
     """Runs a task to its end. Returns the error that has ended it, or None if the worker has stopped it."""
     ending = _Ending(loop)
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         if control.is_paused:
             channel.note("paused")
@@ -112,13 +112,13 @@ def _live(loop: Loop, channel: Channel, control: Control) -> Exception | None:
             loop.start()
             channel.note("started")
             loop.run()
-    except Exception as error:
+    except BaseException as error:
         failure = error
         _log_failure(loop, error, is_stopping=control.is_stopping)
     ending.stop()
     try:
         loop.close()
-    except Exception:
+    except BaseException:
         LOG.warning("%s could not close its plugins", loop.name, exc_info=True)
     return None if control.is_stopping else failure
 
@@ -151,5 +151,5 @@ class _Ending:
             self.is_due = False
             try:
                 self._loop.stop()
-            except Exception:
+            except BaseException:
                 LOG.warning("Could not stop task", exc_info=True)

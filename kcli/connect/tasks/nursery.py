@@ -84,7 +84,7 @@ def _serve(control: socket.socket, children: set[int], pipe: tuple[int, int]) ->
     if command == "fork":
         _fork(control, children, descriptors, pipe)
     elif command == "kill" and (pid := parse_int(argument)) in children:
-        os.kill(pid, signal.SIGKILL)
+        _kill_group(pid)
     return True
 
 
@@ -105,11 +105,23 @@ def _fork(control: socket.socket, children: set[int], descriptors: list[int], pi
 
 def _reap(control: socket.socket, children: set[int]) -> None:
     while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
             return
+        pid = ended.si_pid
+        # Another worker may soon run the task, so the processes that it has started end too. Until `waitpid`, no other
+        # group can have this id.
+        _kill_group(pid)
+        _, status = os.waitpid(pid, 0)
         children.discard(pid)
         _send(control, f"ended {pid} {os.waitstatus_to_exitcode(status)}")
+
+
+def _kill_group(pid: int) -> None:
+    """Ends a child and the processes that it has started."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError):  # a child that has just been forked leads no group yet
+            kill(pid, signal.SIGKILL)
 
 
 def _send(control: socket.socket, text: str) -> None:
@@ -121,6 +133,7 @@ def _become_child(control: socket.socket, descriptors: list[int], pipe: tuple[in
     """Runs a connector or a task in the process that was just forked. Does not return."""
     status = 1
     try:
+        os.setpgid(0, 0)
         # If this process is killed, its children must not run on without it.
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.set_wakeup_fd(-1)

@@ -43,8 +43,17 @@ def java_class(error: BaseException) -> str:
 
 def summary(error: BaseException) -> str:
     """Returns an exception as Java's `toString` does: its class, and its message if it has one."""
-    message = _message(error)[:MESSAGE_CHARACTERS_MAX]
-    return f"{java_class(error)}: {message}" if message else java_class(error)
+    text = message(error)
+    return f"{java_class(error)}: {text}" if text else java_class(error)
+
+
+def message(error: BaseException) -> str:
+    """Returns the message of an exception without characters that UTF-8 cannot have, as names of files may have."""
+    try:
+        text = _message(error)[:MESSAGE_CHARACTERS_MAX]
+    except Exception:
+        return "<its message cannot be made>"  # a user's class may have an invalid __str__
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _message(error: BaseException) -> str:
