@@ -123,7 +123,7 @@ def _live(loop: Loop, channel: Channel, control: Control) -> BaseException | Non
     return None if control.is_stopping else failure
 
 
-def _log_failure(loop: Loop, error: Exception, *, is_stopping: bool) -> None:
+def _log_failure(loop: Loop, error: BaseException, *, is_stopping: bool) -> None:
     if is_stopping:
         # The order to stop may have closed what `poll` was waiting for.
         LOG.info("%s ended with an error while it stopped: %s", loop.name, error)

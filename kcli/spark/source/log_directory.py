@@ -26,6 +26,7 @@ from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.model.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches import batch_headers
+from kcli.protocol.batches.aborted import AbortedTransaction as AbortedInFetch
 from kcli.protocol.batches.batch import CONTROL, TRANSACTIONAL
 from kcli.protocol.batches.batch_headers import BatchHeaders
 from kcli.protocol.batches.columns import Depth, decode
@@ -323,7 +324,7 @@ def read_range(logs: LogDirectories, offset_range: OffsetRange, options: SourceO
         dropped = None
         if aborted is not None:
             dropped = tuple(
-                batch_headers.AbortedTransaction(transaction.producer_id, transaction.first_offset)
+                AbortedInFetch(transaction.producer_id, transaction.first_offset)
                 for transaction in aborted
                 if transaction.last_offset >= position and transaction.first_offset < after
             )
