@@ -229,6 +229,8 @@ class Worker:
     async def assigned(self, assignment: GroupAssignment, generation: int) -> None:
         return
 
+    def lease(self, end_s: float) -> None: ...
+
     async def revoked(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
         return
 

@@ -40,6 +40,8 @@ class Worker:
         if assignment.has_revoked or assignment.has_failed or assignment.offset != self.configs.state.offset:
             self.membership.rejoin("the worker must join again")
 
+    def lease(self, end_s: float) -> None: ...
+
     async def revoked(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
         self.running -= {TaskId(name, CONNECTOR) for name in connectors} | set(tasks)
 

@@ -54,6 +54,17 @@ def has_written(directory: Path, least: int) -> bool:
 
 
 @on_a_loop
+async def test_a_task_ends_itself_with_its_lease_and_has_not_failed(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.engine.lease(asyncio.get_running_loop().time() + 600)
+        (source,) = await it.start("c", COUNTER)
+        await it.statuses.reach(source, State.RUNNING)
+        it.engine.lease(asyncio.get_running_loop().time())
+        await it.statuses.reach(source, State.UNASSIGNED)
+        assert (source, State.FAILED) not in it.statuses.history
+
+
+@on_a_loop
 async def test_records_flow_from_a_source_to_a_sink_and_continue_after_a_restart(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         (source,) = await it.start("c", {**COUNTER, "count": "5"})

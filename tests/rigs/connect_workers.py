@@ -117,6 +117,8 @@ class Engine:
         for task in tasks:
             self._reports.changed(task, State.UNASSIGNED)
 
+    def lease(self, end_s: float) -> None: ...
+
     async def set_target_state(self, connector: str, target: TargetState) -> None: ...
 
     def connector_names(self) -> Sequence[str]:

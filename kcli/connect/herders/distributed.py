@@ -137,6 +137,8 @@ class DistributedHerder:
         self._is_rebalancing = True
         """Whether another assignment is to come, so that nothing else is done."""
         self._rebalance_at_ms: int | None = None
+        self._catch_up_at_ms: int | None = None
+        """The time at which the worker joins again, after it could not read the config topic."""
         self._is_fenced = False
         self._retries = CATCH_UP_RETRIES
         self._restarting: set[TaskId] = set()
@@ -219,7 +221,9 @@ class DistributedHerder:
             return None  # nothing is done before the next assignment, which wakes the herder
         if self._is_fenced:
             return ERROR_PAUSE_SECONDS
-        deadlines = [self._rebalance_at_ms, self._key_expires_ms()]
+        deadlines = [self._rebalance_at_ms, self._catch_up_at_ms, self._key_expires_ms()]
+        if self._catch_up_at_ms is not None:
+            deadlines = [self._rebalance_at_ms, self._catch_up_at_ms]  # no key is replaced before
         due = [deadline for deadline in deadlines if deadline is not None]
         return max((min(due) - self._clock.now_ms()) / 1000, 0.0) if due else None
 
@@ -234,12 +238,16 @@ class DistributedHerder:
             self._rebalance_at_ms = self._clock.now_ms() + delay if delay > 0 else None
             if delay > 0:
                 _log.info("The work of workers that have gone is assigned to others in %g s", delay / 1000)
+            self._catch_up_at_ms = None
             self._is_resolved = self._is_rebalancing = False
             self._rebalances.started()
             if self._is_leader:
                 self._forget_deleted()
                 await self._claim()
         self._wake_up.set()
+
+    def lease(self, end_s: float) -> None:
+        self._engine.lease(end_s)
 
     async def revoked(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
         if not connectors and not tasks:
@@ -273,10 +281,17 @@ class DistributedHerder:
             return self._rejoin("the scheduled rebalance delay is over")
         if self._is_resolved:
             return True
+        if self._catch_up_at_ms is not None:
+            if self._clock.now_ms() < self._catch_up_at_ms:
+                return False
+            self._catch_up_at_ms = None
+            return self._rejoin("the worker could not read the config topic to its end")
         is_behind = self._state.offset < assignment.offset
         must_read = is_behind or (assignment.has_failed and self._is_leader)
-        if must_read and not await self._catch_up():
-            return self._rejoin("the worker could not read the config topic to its end")
+        if must_read and not await self._refresh():
+            await self._back_off()
+            return False
+        self._retries = CATCH_UP_RETRIES
         if assignment.has_failed:
             return self._rejoin("the assignment has failed")
         if self._state.offset != assignment.offset:
@@ -299,15 +314,16 @@ class DistributedHerder:
         self._membership.rejoin(reason)
         return False
 
-    async def _catch_up(self) -> bool:
-        """Reads to the end of the config topic. After a time-out, waits, and at last gives up all work."""
-        if await self._refresh():
-            self._retries = CATCH_UP_RETRIES
-            return True
+    async def _back_off(self) -> None:
+        """Sets the time of the next attempt to read the config topic. At last gives up all work.
+
+        The herder's lock is free until then, because a rebalance may revoke work meanwhile.
+        """
+        delay_ms = 0.0
         if self._membership.is_eager:
-            await asyncio.sleep(self._settings.unsync_backoff_ms / 1000)
+            delay_ms = self._settings.unsync_backoff_ms
         elif self._retries > 0:
-            await asyncio.sleep(self._settings.rebalance_delay_max_ms / 10 / self._retries / 1000)
+            delay_ms = self._settings.rebalance_delay_max_ms / 10 / self._retries
             self._retries -= 1
         else:
             _log.info("Giving up the work %s because the worker cannot read the config topic", self._running)
@@ -315,7 +331,7 @@ class DistributedHerder:
             await self._stop_work(sorted(self._running.connectors), sorted(self._running.tasks))
             self._running = Work()
             await self._membership.give_up_work()
-        return False
+        self._catch_up_at_ms = self._clock.now_ms() + round(delay_ms)
 
     async def _refresh(self) -> bool:
         with self._stages.stage("reading to the end of the config topic"):

@@ -43,6 +43,10 @@ class WorkListener(Protocol):
 
     async def assigned(self, assignment: GroupAssignment, generation: int) -> None: ...
 
+    def lease(self, end_s: float) -> None:
+        """This worker owns its work until this time of the event loop. Later calls prolong the lease."""
+        ...
+
     async def revoked(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
         """Returns when this work has stopped and its statuses are written."""
         ...

@@ -46,6 +46,9 @@ from kcli.runtime.rng import Rng
 
 _log = logging.getLogger("kcli.connect.membership")
 
+LEASE_CHECKS_PER_HEARTBEAT = 3
+"""A lease is prolonged soon after an answer, so that a busy event loop has almost all of the lease for the next one."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroup:
@@ -58,6 +61,12 @@ class WorkerGroup:
     """scheduled.rebalance.max.delay.ms"""
     sync_timeout_ms: int = 3_000
     """worker.sync.timeout.ms: how long a leader reads configurations that another member has read already."""
+
+    @property
+    def lease_s(self) -> float:
+        """The time after an answer of the coordinator for which a worker owns its work: a little less than a session,
+        because the coordinator then removes the worker from the group."""
+        return max(self.group.session_timeout_ms - self.group.heartbeat_interval_ms, 0) / 1000
 
 
 class WorkerProtocol:
@@ -91,6 +100,8 @@ class WorkerProtocol:
         self._last_generation = NO_GENERATION
         self._lost_ms: int | None = None
         """The time at which the worker fell out of the group, if it has stopped its work because of this."""
+        self.lease_end_s = math.inf
+        """The end of the last lease, or infinity without a lease."""
         self._calls = asyncio.Lock()
 
     @property
@@ -153,6 +164,7 @@ class WorkerProtocol:
             self.assignment = dataclasses.replace(new, revoked=())
             self.member_id, self._last_generation = generation.member_id, generation.id
             self._lost_ms = None
+            self.renew_lease(self._now_ms() / 1000 + self._settings.lease_s)
             await self._listener.assigned(_for_herder(new), generation.id)
             return False  # the herder joins again after it has started the rest of its work
 
@@ -186,6 +198,12 @@ class WorkerProtocol:
                 _log.warning("This worker has fallen out of its group, and stops its work")
                 await self._revoke_all()
                 self._lost_ms = lost_ms
+            self.lease_end_s = math.inf
+
+    def renew_lease(self, end_s: float) -> None:
+        """Half a heartbeat interval is left to the end of the session, and half is for a graceful stop of tasks."""
+        self.lease_end_s = end_s
+        self._listener.lease(end_s + self._settings.group.heartbeat_interval_ms / 2 / 1000)
 
 
 def _readable(members: Sequence[JoinedMember]) -> list[tuple[str, WorkerState]]:
@@ -268,19 +286,24 @@ class WorkerMembership:
     async def _watch(self, member: Member, protocol: WorkerProtocol) -> None:
         """Stops the work of this worker if the coordinator is silent for almost a session.
 
-        After a session, the coordinator removes the worker from the group. So the work must have stopped by then.
+        After a session, the coordinator removes the worker from the group. So the work must have stopped by then. A
+        worker that is frozen cannot stop it, so the processes of tasks know the end of the lease.
         """
-        group = self._settings.group
-        silence_s = max(group.session_timeout_ms - group.heartbeat_interval_ms, 0) / 1000
+        interval_s = self._settings.group.heartbeat_interval_ms / LEASE_CHECKS_PER_HEARTBEAT / 1000
         while True:
             now_s, since_s = asyncio.get_running_loop().time(), member.coordinator_silent_since
-            left_s = math.inf if since_s is None else since_s + silence_s - now_s
+            end_s = (now_s if since_s is None else since_s) + self._settings.lease_s
+            # A worker that was frozen may get an answer before it sees that its lease has ended.
+            left_s = min(end_s, protocol.lease_end_s) - now_s
             if left_s <= 0:
                 await protocol.fall_out(_now_ms() + round(left_s * 1000))
                 # The coordinator may know the member still. Only a new assignment starts the work again.
                 member.rejoin("the coordinator was silent for too long")
                 left_s = math.inf
-            await asyncio.sleep(min(left_s, group.heartbeat_interval_ms / 1000))
+            elif end_s != protocol.lease_end_s:
+                protocol.renew_lease(end_s)
+                left_s = end_s - now_s
+            await asyncio.sleep(min(left_s, interval_s))
 
 
 def _for_herder(assignment: ExtendedAssignment) -> GroupAssignment:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
@@ -31,7 +33,8 @@ class WorkerError(ConnectException):
 class Channel:
     """Sends requests and notes to the worker. Callable from any thread.
 
-    If the worker ends, the process ends at once, because another worker may soon run the same task.
+    If the worker ends, the process ends at once, because another worker may soon run the same task. A frozen worker
+    does not prolong the lease of the task, so the process then ends with the lease.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -40,6 +43,8 @@ class Channel:
         self._ids = itertools.count(1)
         self._waiting: dict[int, SimpleQueue[Frame]] = {}
         self._decoder = Decoder()
+        self.lease_end_s: float | None = None
+        """The time of the monotonic clock at which this process must end. Set by the thread that reads."""
 
     def first(self) -> Frame:
         """Waits for the first frame, which says what to run. Call it before `listen`."""
@@ -99,10 +104,18 @@ class Channel:
             self._decoder.add(content)
 
     def _received(self) -> bytes:
+        """The next bytes of the worker. Empty if the worker has ended, or the lease is over."""
         try:
+            while not select.select([self._socket], [], [], self._seconds_left())[0]:
+                # This process may have been frozen too, so it looks once more for a longer lease that has come.
+                if self._seconds_left() == 0 and not select.select([self._socket], [], [], 0)[0]:
+                    return b""
             return self._socket.recv(READ_BYTES)
         except OSError:
             return b""
+
+    def _seconds_left(self) -> float | None:
+        return None if self.lease_end_s is None else max(self.lease_end_s - time.monotonic(), 0.0)
 
 
 def end_process() -> None:

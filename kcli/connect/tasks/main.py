@@ -61,7 +61,7 @@ def _limit_memory(bytes_max: int) -> None:
 def _run_task(spec: TaskSpec, channel: Channel) -> None:
     """Reports `built`, then `started`, and at the end `failed` or `stopped`."""
     control = Control(is_paused=spec.is_paused)
-    channel.listen(lambda method, body: _handle(control, method, body))
+    channel.listen(lambda method, body: _handle(channel, control, method, body))
     failure: BaseException | None = None
     try:
         loop = _build(spec, channel, control)
@@ -76,9 +76,11 @@ def _run_task(spec: TaskSpec, channel: Channel) -> None:
         channel.note("failed", {"trace": java_trace(failure)})
 
 
-def _handle(control: Control, method: str, body: object) -> None:
+def _handle(channel: Channel, control: Control, method: str, body: object) -> None:
     if method == "levels":
         set_levels(cast("dict[str, int]", body))
+    elif method == "lease":
+        channel.lease_end_s = cast("float", body)
     else:
         control.handle(method, body)
 

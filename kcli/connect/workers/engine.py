@@ -67,6 +67,8 @@ class WorkerEngine:
     _nursery: Nursery = field(init=False)
     _connectors: dict[str, RunningConnector] = field(init=False, default_factory=dict)
     _tasks: dict[TaskId, TaskRun] = field(init=False, default_factory=dict)
+    lease_end_s: float | None = field(init=False, default=None)
+    """The time at which tasks end themselves, or None for a worker without a group."""
     _levels: dict[str, int] = field(init=False, default_factory=lambda: {"root": logging.INFO})
     _metrics: EngineMetrics = field(init=False, default_factory=EngineMetrics)
     _offsets: ConnectorOffsets = field(init=False)
@@ -292,6 +294,11 @@ class WorkerEngine:
             if self._tasks.get(run.id) is run:
                 del self._tasks[run.id]
                 self._metrics.remove_task(run.id)
+
+    def lease(self, end_s: float) -> None:
+        self.lease_end_s = end_s
+        for run in self._tasks.values():
+            run.note("lease", end_s)
 
     @property
     def _graceful_s(self) -> float:

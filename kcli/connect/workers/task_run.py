@@ -31,6 +31,9 @@ class TaskOwner(Protocol):
     def task_metrics(self, run: TaskRun, body: object) -> None: ...
     def log_levels(self) -> Mapping[str, int]: ...
 
+    @property
+    def lease_end_s(self) -> float | None: ...
+
 
 class TaskRun:
     """A task from its start to the end of its process. A failed task stays here until it is stopped."""
@@ -78,6 +81,8 @@ class TaskRun:
         first = Frame("run", {"spec": packed(spec), "levels": dict(self._owner.log_levels())})
         await child.start(nursery, first)
         self._child = child
+        if self._owner.lease_end_s is not None:
+            child.note("lease", self._owner.lease_end_s)
         child.status.add_done_callback(self._process_ended)
         if self._stopping.is_set():
             child.note("stop")
@@ -127,13 +132,18 @@ class TaskRun:
 
     def _process_ended(self, status: asyncio.Future[int]) -> None:
         if not self._has_ended:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or self._is_lease_over():
+                # After the end of a lease, the worker stops all its work, and joins its group again.
                 self._end(State.UNASSIGNED)
             else:
                 self._end(State.FAILED, self._trace_of(status.result()))
         if not self._built.done():
             self._built.set_result(False)
         self.ended.set()
+
+    def _is_lease_over(self) -> bool:
+        end_s = self._owner.lease_end_s
+        return end_s is not None and end_s <= asyncio.get_running_loop().time()
 
     def _trace_of(self, status: int) -> str:
         """The trace of a process that ended without a report."""

@@ -65,6 +65,10 @@ class Engine(Protocol):
         """Stops tasks: waits task.shutdown.graceful.timeout.ms for them, and then ends their processes."""
         ...
 
+    def lease(self, end_s: float) -> None:
+        """Tasks end themselves at this time of the event loop, unless another call prolongs the lease."""
+        ...
+
     async def set_target_state(self, connector: str, target: TargetState) -> None:
         """Pauses, resumes or stops a connector and its tasks that run here."""
         ...

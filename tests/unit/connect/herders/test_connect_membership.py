@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 
 from kcli.client.group.protocol import Generation, JoinedMember
@@ -58,6 +59,9 @@ class World:
     async def assigned(self, assignment: GroupAssignment, generation: int) -> None:
         self.events.append((generation, sorted(assignment.connectors), sorted(assignment.tasks)))
         self.last = assignment
+
+    def lease(self, end_s: float) -> None:
+        self.lease_end_s = end_s
 
     async def revoked(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> None:
         self.events.append(("revoked", *connectors, *tasks))
@@ -121,6 +125,18 @@ async def test_a_worker_keeps_its_work_and_adds_what_is_new() -> None:
     await world.take(2, [B0])
     assert world.events == [(1, ["a"], [A0]), (2, ["a"], [A0, B0])]
     assert world.claims() == [A, A0, B0]
+
+
+@on_a_loop
+async def test_a_lease_ends_between_the_silence_that_stops_work_and_the_end_of_the_session() -> None:
+    world = World()
+    world.now_ms = 1_000
+    await world.take(1, [A, A0])
+    heartbeat_s, session_s = GROUP.heartbeat_interval_ms / 1000, GROUP.session_timeout_ms / 1000
+    assert world.protocol.lease_end_s == 1 + session_s - heartbeat_s
+    assert world.lease_end_s == 1 + session_s - heartbeat_s / 2
+    await world.protocol.fall_out(9_000)
+    assert world.protocol.lease_end_s == math.inf
 
 
 @on_a_loop

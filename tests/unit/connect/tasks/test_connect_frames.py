@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 
 import pytest
 
@@ -72,3 +73,29 @@ def test_a_task_asks_and_the_worker_replies(monkeypatch: pytest.MonkeyPatch) -> 
         assert notes == [("pause", None)], "a frame that came with the first one is not lost"
         ours.shutdown(socket.SHUT_RDWR)
         assert ended.wait(60), "a task ends with its worker"
+
+
+def test_a_task_ends_with_its_lease_but_not_before_it_has_read_all_of_the_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr("kcli.connect.tasks.channel.end_process", ended.set)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = Channel(theirs)
+        leases: list[float | None] = []
+
+        def take(method: str, body: object) -> None:
+            assert method == "lease"
+            channel.lease_end_s = None if body is None else float(str(body))
+            leases.append(channel.lease_end_s)
+
+        channel.lease_end_s = 0.0  # long over, but a longer lease is on its way
+        ours.sendall(Frame("lease").encoded())
+        channel.listen(take)
+        while not leases:
+            time.sleep(0.001)
+        assert not ended.is_set()
+        ours.sendall(Frame("lease", 0.0).encoded())
+        assert ended.wait(60)
+        assert leases == [None, 0.0]
