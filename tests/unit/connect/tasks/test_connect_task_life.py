@@ -51,7 +51,7 @@ class World:
         self.control = Control(is_paused=is_paused)
         self.channel = WorkerChannel()
         self.loop = Loop(self.control)
-        self.result: Exception | None = None
+        self.result: BaseException | None = None
 
     def live(self) -> None:
         self.result = main._live(self.loop, cast("Channel", self.channel), self.control)
