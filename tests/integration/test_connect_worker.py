@@ -93,14 +93,9 @@ def test_a_failed_task_is_restarted_if_its_configuration_asks_for_it(worker: Wor
         "kcli.restart.backoff.max.ms": "200",
     }
     _create(worker, "flaky", config)
-    _until(
-        lambda: (
-            starts.exists()
-            and starts.read_text() == "started\n" * 2
-            and _states(worker, "flaky") == ["RUNNING"]
-        )
-    )
-    assert _connect(worker, "logs", "flaky").count("The failed task is restarted in") == 2
+    _until(lambda: _connect(worker, "logs", "flaky").count("The failed task is restarted in") == 2)
+    _until(lambda: _states(worker, "flaky") == ["RUNNING"])
+    assert starts.read_text() == "started\n" * 2
     bad = worker.request("PUT", "/connectors/flaky/config", {**config, "kcli.restart.backoff.ms": "-1"})
     assert bad.status == 400 and "kcli.restart.backoff.ms" in bad.text
 
