@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from kcli.config.definition import ConfigError
-from kcli.connectors.jdbc.database import SqlException
+from kcli.connectors.jdbc import table_monitor
+from kcli.connectors.jdbc.database import Database, SqlException
+from kcli.connectors.jdbc.identifiers import TableName
 from kcli.connectors.jdbc.reading import Reader
 from kcli.connectors.jdbc.source import JdbcSourceConnector
 from kcli.connectors.records import SourceRecord
@@ -467,6 +469,25 @@ def test_a_lost_connection_is_opened_again(database: TestedDatabase) -> None:
         )
         assert fields(source.poll(1), "id") == [2]
     gc.collect()  # psycopg warns about the cursor, because it could not be closed on the lost connection
+
+
+def test_a_first_list_of_tables_that_fails_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = sqlite_database(tmp_path)
+    database.execute("CREATE TABLE t (id INTEGER)", "INSERT INTO t VALUES (1)")
+    table_names, calls = Database.table_names, []
+
+    def failing_once(*arguments: object) -> list[TableName]:
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise SqlException("locked", transient=True)
+        return table_names(*arguments)
+
+    monkeypatch.setattr(Database, "table_names", failing_once)
+    monkeypatch.setattr(table_monitor, "_FIRST_PAUSE_S", 0.001)
+    with running_source(database, mode="bulk", table_whitelist="t") as source:
+        assert fields(source.poll(1), "id")[0] == 1
 
 
 def test_an_error_at_the_end_of_a_result_loses_no_record(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from rigs.connectors import (
 )
 from rigs.databases import PASSWORD, USER, Server
 
-_POLLS_MAX = 400
+_PATIENCE_S = 20.0
 _numbers = itertools.count()
 
 
@@ -130,11 +131,13 @@ class RunningSource:
     def poll(self, count: int) -> list[SourceRecord]:
         """Polls until there are at least `count` records."""
         records: list[SourceRecord] = []
-        for _ in range(_POLLS_MAX):
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
             for task in self.tasks:
                 records += task.poll() or []
             if len(records) >= count:
                 break
+            assert time.monotonic() < deadline, f"{len(records)} records, expected {count}"
         for record in records:
             if record.source_offset is not None:
                 self.stored.offsets.append((record.source_partition, record.source_offset))

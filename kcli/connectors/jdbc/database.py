@@ -37,6 +37,7 @@ SELECT n.nspname, c.relname, c.relkind::text FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT LIKE 'pg\\_t%'
 """
+_MYSQL_TABLES = "SELECT table_schema, table_name, table_type FROM information_schema.tables"
 _POSTGRESQL_KINDS = {
     "r": "TABLE", "p": "PARTITIONED TABLE", "v": "VIEW", "m": "MATERIALIZED VIEW", "f": "FOREIGN TABLE",
 }  # fmt: skip
@@ -186,7 +187,12 @@ class Database:
     ) -> list[TableName]:
         """The tables and views of these types, in the order of their names."""
         with self.errors(), _no_warnings():
-            rows = self._postgresql_tables() if self.is_postgresql else self._inspected_tables()
+            if self.is_postgresql:
+                rows = self._postgresql_tables()
+            elif self.is_mysql:
+                rows = self._mysql_tables()
+            else:
+                rows = self._inspected_tables()
             self.connection().commit()
         wanted = {name.upper() for name in types}
         found = [
@@ -248,27 +254,31 @@ class Database:
             for schema, name, kind in rows
         ]  # fmt: skip
 
+    def _mysql_tables(self) -> list[tuple[str, TableName, str]]:
+        """One statement for all databases, so that a database that disappears meanwhile is no error."""
+        rows = self.execute(_MYSQL_TABLES).fetchall()
+        system = _SYSTEM_SCHEMAS["mysql"]
+        return [
+            (str(catalog), TableName(str(catalog), None, str(name)), str(kind).removeprefix("BASE "))
+            for catalog, name, kind in rows
+            if catalog not in system
+        ]
+
     def _inspected_tables(self) -> list[tuple[str, TableName, str]]:
         from sqlalchemy import inspect
 
         inspector = inspect(self.connection())
-        catalog = self.address.database
-        if self.is_sqlite:
-            schemas: list[str | None] = [None]
-        else:
-            kind = "mysql" if self.is_mysql else self.address.kind
-            system = _SYSTEM_SCHEMAS.get(kind, frozenset())
+        schemas: list[str | None] = [None]
+        if not self.is_sqlite:
+            system = _SYSTEM_SCHEMAS.get(self.address.kind, frozenset())
             schemas = [name for name in inspector.get_schema_names() if name not in system]
         rows = []
         for schema in schemas:
-            in_catalog, in_schema = (schema, None) if self.is_mysql else (None, schema)
             for kind, names in (
                 ("TABLE", inspector.get_table_names(schema)),
                 ("VIEW", inspector.get_view_names(schema)),
             ):
-                rows += [
-                    (in_catalog or catalog, TableName(in_catalog, in_schema, name), kind) for name in names
-                ]
+                rows += [(self.address.database, TableName(None, schema, name), kind) for name in names]
         return rows
 
     def _schema_of(self, table: TableName) -> str | None:

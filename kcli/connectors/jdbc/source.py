@@ -72,6 +72,8 @@ class JdbcSourceTask(SourceTask):
         try:
             tables: Sequence[TableName | None] = database.quoting.parse_list(tables_text) or [None]
             self._readers = [self._reader(database, table) for table in tables]
+            with database.errors():
+                database.connection().commit()  # an open transaction would delay changes of the tables
         except SqlException as error:
             raise ConnectException(
                 f"Failed trying to validate that columns used for offsets exist: {error}"

@@ -17,6 +17,7 @@ from kcli.model.java_text import trim
 
 _log = logging.getLogger("kcli.connectors.jdbc")
 _STOP_S = 10.0
+_FIRST_PAUSE_S = 1.0
 
 
 class TableMonitor:
@@ -64,13 +65,19 @@ class TableMonitor:
                 # Before the first answer, the worker waits for the list anyway.
                 if changed and self._answered:
                     self._context.request_task_reconfiguration()
-                self._stopping.wait(self._settings.table_poll_interval_s)
+                self._stopping.wait(self._pause_s)
         except Exception as error:
             message = "Encountered an unrecoverable error while reading tables from the database"
             _log.error("%s: %s", message, self._database.shown(error))
             failure = ConnectException(message)
             failure.__cause__ = error
             self._context.raise_error(failure)
+
+    @property
+    def _pause_s(self) -> float:
+        """The pause before the next look. Without a first list, no table is copied, so the pause is short."""
+        usual = self._settings.table_poll_interval_s
+        return usual if self._tables is not None else min(usual, _FIRST_PAUSE_S)
 
     def _update(self) -> bool:
         """Reads the list. Returns whether it has changed."""
