@@ -132,7 +132,7 @@ def test_the_status_says_when_the_work_of_a_lost_worker_is_assigned(worker: Work
     ) as other:
         other.start()
         for number in range(2):
-            config = {"connector.class": "flaky.FlakySource", "file": str(worker.directory / "starts")}
+            config = {"connector.class": "flaky.FlakySource", "file": str(worker.directory / "spread")}
             _create(worker, f"spread-{number}", config)
         address = other.url.removeprefix("http://")
 
