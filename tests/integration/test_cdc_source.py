@@ -109,8 +109,8 @@ def test_an_interrupted_snapshot_begins_again(captured: Captured) -> None:
     with running(captured, stored) as it:
         records = it.poll(5)
         assert events(records) == [("r", number) for number in (2, 3, 4, 1, 5)]
-        # The slot is older than the snapshot, which has seen both changes.
-        assert it.quiet() == []
+        # The slot is older than the snapshot, and the rows of the first attempt may be deleted by now.
+        assert events(it.poll(2)) == [("u", 1), ("c", 5)]
         captured.execute("INSERT INTO orders VALUES (6)")
         assert events(it.poll(1)) == [("c", 6)]
 
@@ -182,7 +182,7 @@ def test_the_snapshot_mode_chooses_when_rows_are_read(captured: Captured) -> Non
         it.quiet()
         captured.execute("INSERT INTO orders VALUES (3)")
         assert events(it.poll(1)) == [("c", 3)]
-    stored = Stored()
+        stored = it.stored
     for _ in range(2):
         with running(captured, stored, snapshot_mode="always") as it:
             assert events(it.poll(3)) == [("r", 1), ("r", 2), ("r", 3)]

@@ -166,13 +166,11 @@ class Capture:
 
     def _begin_snapshot(self, slot: Slot | None) -> Position:
         assert self._session is not None, "`_begin` has connected"
-        if self._settings.snapshot_mode == "initial_only":
-            return begin_own(self._session, None, now_us())
         if slot is not None and slot.is_lost:
             self.drop_slot()
             slot = None
-        if slot is not None:
-            return begin_own(self._session, slot.confirmed, now_us())
+        if slot is not None or self._settings.snapshot_mode == "initial_only":
+            return begin_own(self._session, self._stream_position(slot))
         replication = self._replication()
         try:
             lsn, name = replication.create_slot(self._settings.text("slot.name"))

@@ -21,7 +21,7 @@ from kcli.connectors.cdc.pgoutput import (
     TypeName,
     Update,
 )
-from kcli.connectors.cdc.positions import Horizon, Phase, Position
+from kcli.connectors.cdc.positions import Phase, Position
 from kcli.connectors.cdc.tables import SOURCE_SCHEMA, Table, merged
 from kcli.connectors.interface import Offset, Partition
 from kcli.connectors.records import Header, SourceRecord
@@ -80,7 +80,6 @@ class EventMaker:
     _resumed: Position | None = None
     _last_lsn: int = 0
     _event: int = 0
-    _seen_before: bool = False
 
     def __post_init__(self) -> None:
         self._resumed = self.position
@@ -92,15 +91,13 @@ class EventMaker:
     def passed(self, lsn: int) -> None:
         """Moves the position to a point between transactions: the server has sent all that was committed before."""
         if not self.in_transaction and lsn > self.position.commit_lsn:
-            self.position = replace(self.position, commit_lsn=lsn, horizon=self._horizon_at(lsn))
+            self.position = replace(self.position, commit_lsn=lsn)
 
     def records(self, lsn: int, message: Message) -> list[SourceRecord]:
         """The records of a message at `lsn`. Raises ProtocolError and DataException."""
         match message:
             case Begin():
-                horizon = self.position.horizon
                 self._begin = message
-                self._seen_before = horizon is not None and horizon.has_seen(message.xid, message.commit_lsn)
                 self._last_lsn, self._event = 0, 0
             case Commit():
                 self._end_transaction(message)
@@ -118,13 +115,7 @@ class EventMaker:
         self._begin = None
         if self._resumed is not None and commit.commit_lsn > self._resumed.lsn:
             self._resumed = None
-        self.position = replace(
-            self.position, commit_lsn=commit.end_lsn, horizon=self._horizon_at(commit.end_lsn)
-        )
-
-    def _horizon_at(self, lsn: int) -> Horizon | None:
-        horizon = self.position.horizon
-        return None if horizon is None or lsn > horizon.end else horizon
+        self.position = replace(self.position, commit_lsn=commit.end_lsn)
 
     def _change_records(self, lsn: int, change: Change) -> list[SourceRecord]:
         begin = self._begin
@@ -132,9 +123,7 @@ class EventMaker:
             raise ProtocolError("A change stands outside of a transaction")
         self._event = self._event + 1 if lsn == self._last_lsn else 0
         self._last_lsn = lsn
-        if self._seen_before or (
-            self._resumed is not None and self._resumed.covers(begin.xid, lsn, self._event)
-        ):
+        if self._resumed is not None and self._resumed.covers(begin.xid, lsn, self._event):
             return []
         before = self.position
         self.position = replace(

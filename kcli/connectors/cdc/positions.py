@@ -13,11 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from kcli.connectors.cdc.text_errors import invalid_text
 from kcli.connectors.interface import Offset
 
 _ALL_EVENTS = 1 << 62
-_XID_SPACE = 1 << 32
 _SNAPSHOT = "INITIAL"
 
 
@@ -29,38 +27,6 @@ class Phase(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
-    """The transactions that a snapshot has seen, although the stream sends them after it.
-
-    A slot that is older than a snapshot sends transactions again whose rows are in the snapshot.
-    """
-
-    end: int
-    """A position after the snapshot. It has seen no transaction that was committed later."""
-    xids: str
-    """pg_current_snapshot(): the first running transaction, the first future one, and those that run between them."""
-
-    def has_seen(self, xid: int, commit_lsn: int) -> bool:
-        """Whether the rows of a committed transaction are in the snapshot."""
-        if commit_lsn > self.end:
-            return False
-        first, future, running = self._parsed()
-        # The stream has the lower 32 bits of transaction numbers, and the snapshot has all 64.
-        full = future - (future - xid) % _XID_SPACE
-        if future - full > _XID_SPACE // 2:
-            full += _XID_SPACE
-        return full < first or (full < future and full not in running)
-
-    def _parsed(self) -> tuple[int, int, frozenset[int]]:
-        parts = self.xids.split(":")
-        try:
-            first, future, running = parts
-            return int(first), int(future), frozenset(int(xid) for xid in running.split(",") if xid)
-        except ValueError:
-            raise invalid_text("pg_snapshot", self.xids) from None
-
-
-@dataclass(frozen=True, slots=True)
 class Position:
     phase: Phase
     commit_lsn: int
@@ -68,7 +34,6 @@ class Position:
     event: int = _ALL_EVENTS
     xid: int | None = None
     time_us: int = 0
-    horizon: Horizon | None = None
 
     @property
     def offset(self) -> Offset:
@@ -78,8 +43,6 @@ class Position:
         if self.xid is not None:
             offset["txId"] = self.xid
         offset["ts_usec"] = self.time_us
-        if self.horizon is not None:
-            offset |= {"snapshot_end": self.horizon.end, "snapshot_xids": self.horizon.xids}
         return offset
 
     def snapshot_offset(self, *, last: bool) -> Offset:
@@ -99,8 +62,7 @@ class Position:
         commit_lsn = _number(offset, "lsn_commit", "lsn_proc", "lsn")
         assert commit_lsn is not None, "`lsn` is one of the names"
         unfinished = bool(offset.get("snapshot")) and not offset.get("last_snapshot_record")
-        event, end = _number(offset, "lsn_event"), _number(offset, "snapshot_end")
-        xids = offset.get("snapshot_xids")
+        event = _number(offset, "lsn_event")
         return cls(
             Phase.SNAPSHOT if unfinished else Phase.STREAM,
             commit_lsn,
@@ -108,7 +70,6 @@ class Position:
             event=_ALL_EVENTS if event is None else event,
             xid=_number(offset, "txId"),
             time_us=_number(offset, "ts_usec") or 0,
-            horizon=Horizon(end, xids) if end is not None and isinstance(xids, str) else None,
         )
 
 

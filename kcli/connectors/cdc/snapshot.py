@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kcli.connectors.cdc.catalog import Catalog
-from kcli.connectors.cdc.connection import Connection, Row, lsn_number, quoted, quoted_list
+from kcli.connectors.cdc.connection import Connection, Row, quoted, quoted_list
 from kcli.connectors.cdc.events import EventMaker, Origination
 from kcli.connectors.cdc.pgoutput import Relation
-from kcli.connectors.cdc.positions import Horizon, Phase, Position
+from kcli.connectors.cdc.positions import Phase, Position
 from kcli.connectors.cdc.tables import Table
 from kcli.connectors.records import SourceRecord
 
@@ -32,26 +32,14 @@ def begin_exported(connection: Connection, snapshot: str, lsn: int, now_us: int)
     return Position(Phase.SNAPSHOT, lsn, lsn, time_us=now_us)
 
 
-def begin_own(connection: Connection, confirmed: int | None, now_us: int) -> Position:
-    """Begins a transaction with a snapshot of its own.
+def begin_own(connection: Connection, position: Position) -> Position:
+    """Begins a transaction with a snapshot of its own. The stream then continues at an earlier `position`.
 
-    `confirmed` is where an older slot begins to stream. The horizon of the position then tells which transactions of
-    the stream the snapshot has seen already.
+    So it sends some changes that the snapshot has seen. They must stay in the stream: a row whose event was sent
+    before an earlier crash may be deleted by now, and only the stream tells this.
     """
     connection.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    # The first statement makes the snapshot, so the position comes from a second statement and is later.
-    ((xids,),) = connection.texts(f"SELECT {_current_snapshot(connection)}::text")
-    ((text,),) = connection.texts(
-        "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
-    )
-    end = lsn_number(text)
-    if confirmed is None:
-        return Position(Phase.SNAPSHOT, end, end, time_us=now_us)
-    return Position(Phase.SNAPSHOT, confirmed, confirmed, time_us=now_us, horizon=Horizon(end, xids))
-
-
-def _current_snapshot(connection: Connection) -> str:
-    return "pg_current_snapshot()" if connection.server_version >= 13_00_00 else "txid_current_snapshot()"
+    return replace(position, phase=Phase.SNAPSHOT)
 
 
 class Snapshot:

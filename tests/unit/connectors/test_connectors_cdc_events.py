@@ -26,7 +26,7 @@ from kcli.connectors.cdc.pgoutput import (
     TypeName,
     Update,
 )
-from kcli.connectors.cdc.positions import Horizon, Phase, Position
+from kcli.connectors.cdc.positions import Phase, Position
 from kcli.connectors.cdc.tables import Table, TableChoice, build_table
 from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.errors import DataException
@@ -283,30 +283,10 @@ def test_a_restart_at_any_record_repeats_and_loses_nothing(same_lsn: bool) -> No
         )
 
 
-def test_transactions_that_a_snapshot_has_seen_are_left_out() -> None:
-    horizon = Horizon(end=1000, xids="701:704:702")
-    stream = Stream(position=Position(Phase.STREAM, 100, 100, horizon=horizon))
-    sent = [bool(stream.transaction(Insert(1, ONE))) for _ in range(4)]  # 701 to 704
-    assert sent == [False, True, False, True]
-    assert stream.maker.position.horizon == horizon
-    stream.maker.passed(1001)
-    assert stream.maker.position.horizon is None
-
-
-def test_a_horizon_compares_numbers_of_transactions_beyond_32_bits() -> None:
-    horizon = Horizon(10, f"{(1 << 32) - 2}:{(1 << 32) + 5}:{(1 << 32) + 1}")
-    assert horizon.has_seen((1 << 32) - 3, 10)
-    assert horizon.has_seen(0, 10) and not horizon.has_seen(1, 10) and horizon.has_seen(4, 10)
-    assert not horizon.has_seen(5, 10) and not horizon.has_seen(6, 10)
-    assert not horizon.has_seen(0, 11), "the snapshot is older than this commit"
-
-
 def test_positions_and_offsets() -> None:
-    horizon = Horizon(7, "1:2:")
     for position in (
         START,
         Position(Phase.STREAM, 5, 6, event=2, xid=3, time_us=4),
-        Position(Phase.STREAM, 5, 6, horizon=horizon),
     ):
         assert Position.of(position.offset) == position
         assert Position.of(position.snapshot_offset(last=True)) == position
