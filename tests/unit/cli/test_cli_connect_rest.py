@@ -164,3 +164,25 @@ def test_a_worker_of_java_has_no_log(api: ConnectApi, capsys: pytest.CaptureFixt
     assert "it is not a worker of kcli" in said(capsys, "logs", "a", code=1)
     api.answers["GET /connectors/a/logs"] = (200, ["one", "two"])
     assert said(capsys, "logs", "a") == "one\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("FileStremSink", " Did you mean org.apache.kafka.connect.file.FileStreamSinkConnector?"),
+        ("org.example.Other", ""),
+    ],
+)
+def test_an_unknown_class_has_a_short_error(
+    name: str, meant: str, api: ConnectApi, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Kafka's message lists all plugins, in more than a thousand characters."""
+    message = (
+        f"Failed to find any class that implements Connector and which name matches {name}, available connectors "
+        "are: PluginDesc{klass=class org.apache.kafka.connect.file.FileStreamSinkConnector, name='x', type=sink}, "
+        "PluginDesc{klass=class io.confluent.connect.jdbc.JdbcSinkConnector, name='y', type=sink}"
+    )
+    api.answers["PUT /connectors/c/config"] = (400, {"error_code": 400, "message": message})
+    (tmp_path / "c.json").write_text(json.dumps({"name": "c", "config": {"connector.class": name}}))
+    expected = f"The worker has no class {name}.{meant} `kcli connect plugins` lists its classes."
+    assert expected in said(capsys, "apply", str(tmp_path / "c.json"), code=1)

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 from kcli.cli.syntax.options import CommandError, CommonOptions, option
+from kcli.client.diagnosis.connect.hints import short_message
 from kcli.http.connect_rest import DEFAULT_URL, ConnectRest, InvalidUrl, NoWorker, Refused, connector_path
 
 __all__ = ["ConnectOptions", "ConnectRestError", "Worker", "connector_path"]
@@ -70,7 +71,7 @@ class Worker:
                 return await self.rest.call(method, path, body)
             except Refused as error:
                 if not error.is_rebalance or attempt == RETRIES_MAX - 1:
-                    raise ConnectRestError(error.status, str(error)) from None
+                    raise ConnectRestError(error.status, short_message(str(error))) from None
             except NoWorker as error:
                 raise CommandError(str(error)) from None
             await asyncio.sleep(RETRY_SECONDS)

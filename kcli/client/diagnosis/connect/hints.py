@@ -15,6 +15,10 @@ DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _CAUSE = "Caused by: "
 _PUT_FAILED = "Exiting WorkerSinkTask due to unrecoverable exception"
 _NOT_TOLERATED = "Tolerance exceeded in error handler"
+_UNKNOWN_CLASS = re.compile(
+    r"Failed to find any class that implements \w+ and which name matches (?P<name>[^,\s]+)"
+)
+_LISTED_CLASS = re.compile(r"PluginDesc\{klass=class ([^,]+)")
 _NEAR = 0.6
 """The similarity of names from which a name is probably a mistyped one."""
 
@@ -53,11 +57,26 @@ def hint(failure: Failure) -> str:
     return f"correct the cause, then: {failure.restart}"
 
 
+def short_message(message: str) -> str:
+    """The message of a refused request. Kafka lists all plugins if a class is unknown: only the nearest one is left."""
+    unknown = _UNKNOWN_CLASS.search(message)
+    if unknown is None:
+        return message
+    near = _nearest(unknown["name"], _LISTED_CLASS.findall(message))
+    meant = f" Did you mean {near}?" if near else ""
+    return f"The worker has no class {unknown['name']}.{meant} `kcli connect plugins` lists its classes."
+
+
+def _nearest(name: str, plugins: Sequence[str]) -> str | None:
+    simple = {plugin.rpartition(".")[2]: plugin for plugin in plugins}
+    near = difflib.get_close_matches(name.rpartition(".")[2], list(simple), 1, _NEAR)
+    return simple[near[0]] if near else None
+
+
 def _unknown_class(failure: Failure, match: re.Match[str]) -> str:
     name = match.group("name")
-    simple = {plugin.rpartition(".")[2]: plugin for plugin in failure.plugins}
-    near = difflib.get_close_matches(name.rpartition(".")[2], list(simple), 1, _NEAR)
-    meant = f"did you mean {simple[near[0]]}? If not, " if near else ""
+    near = _nearest(name, failure.plugins)
+    meant = f"did you mean {near}? If not, " if near else ""
     return f"{meant}install the plugin of {name} on every worker (plugin.path), and restart the workers"
 
 
@@ -137,10 +156,7 @@ def _text(text: str) -> Callable[[Failure, re.Match[str]], str]:
 _HINTS: Sequence[tuple[re.Pattern[str], Callable[[Failure, re.Match[str]], str]]] = tuple(
     (re.compile(pattern), advice)
     for pattern, advice in (
-        (
-            r"Failed to find any class that implements \w+ and which name matches (?P<name>[^,\s]+)",
-            _unknown_class,
-        ),
+        (_UNKNOWN_CLASS.pattern, _unknown_class),
         (r"Class (?P<name>[^,\s]+) could not be found", _unknown_class),
         (r"RecordTooLargeException", _too_large),
         (r"JsonConverter with schemas\.enable requires", _no_schema),
