@@ -170,6 +170,11 @@ async def test_a_new_leader_fences_the_one_before(tmp_path: Path) -> None:
         await second.refresh()
         assert list(second.state.connectors) == ["b", "c"]
         assert second.state.target_states["b"] is TargetState.PAUSED
+        await second.claim()
+        await first.claim()
+        await first.remove_connector(
+            "c"
+        )  # with a new writer, because the other leader has fenced the old one
 
 
 @on_a_loop

@@ -8,14 +8,16 @@ import functools
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from kcli.client.admin.transactions import force_terminate_transaction
 from kcli.connect.model import State, TargetState, TaskId
 from kcli.connect.workers.admin import admin_client
+from kcli.connect.workers.worker import TaskStart
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_engine, node
 from rigs.connect_engine import World
@@ -62,6 +64,38 @@ async def test_a_task_ends_itself_with_its_lease_and_has_not_failed(tmp_path: Pa
         it.engine.lease(asyncio.get_running_loop().time())
         await it.statuses.reach(source, State.UNASSIGNED)
         assert (source, State.FAILED) not in it.statuses.history
+
+
+@pytest.mark.parametrize("request_to_herder", ["fence", "may_start"])
+@on_a_loop
+async def test_a_task_that_waits_for_the_herder_stops_at_once(
+    tmp_path: Path, request_to_herder: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, never = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> bool:
+        asked.set()
+        return await never.wait()
+
+    async def pass_by() -> None: ...
+
+    async with world(tmp_path, exactly_once_source_support="enabled") as it:
+        task, config = TaskId("c", 0), {"name": "c", **COUNTER}
+        fences = request_to_herder == "fence"
+        start = TaskStart(
+            task,
+            config,
+            {**config, "task": "0", "task.class": "gold.CounterSource$CounterTask"},
+            TargetState.STARTED,
+            fence=cast("Callable[[], Awaitable[None]]", wait) if fences else pass_by,
+            may_start=wait,
+        )
+        starting = asyncio.create_task(it.engine.start_task(start))
+        await asked.wait()
+        await it.engine.stop_tasks([task])
+        await starting
+        assert it.statuses.last[task][0] is State.UNASSIGNED
+        assert "Graceful stop" not in caplog.text
 
 
 @on_a_loop

@@ -232,6 +232,7 @@ class DistributedHerder:
     async def assigned(self, assignment: GroupAssignment, generation: int) -> None:
         _log.info("Joined group at generation %d and got assignment: %s", generation, assignment)
         async with self._lock:
+            is_new_leader = self._assignment is None or self._assignment.leader != assignment.leader
             self._assignment = assignment
             self._reports.generation = generation
             delay = assignment.delay_ms
@@ -243,7 +244,8 @@ class DistributedHerder:
             self._rebalances.started()
             if self._is_leader:
                 self._forget_deleted()
-                await self._claim()
+                if is_new_leader:
+                    await self._claim()
         self._wake_up.set()
 
     def lease(self, end_s: float) -> None:

@@ -168,10 +168,14 @@ class TopicLog:
     # The leader's transactions.
 
     async def claim(self) -> None:
-        """Fences the writers of all other leaders, and reads what they have written. A repeated claim does nothing."""
+        """Fences the writers of all earlier leaders, and reads what they have written.
+
+        A writer of an earlier claim is given up, because another leader may have fenced it.
+        """
         transactional_id = self._settings.transactional_id
-        if transactional_id is None or self._leader is not None:
+        if transactional_id is None:
             return
+        await self._give_up_claim()
         client = self._leader_client = self._client(f"{self._settings.client_id}-leader")
         writer = TransactionalWriter(client, transactional_id)
         try:

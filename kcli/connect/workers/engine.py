@@ -249,7 +249,7 @@ class WorkerEngine:
         self._tasks[start.id] = run
         try:
             if start.fence is not None:
-                await start.fence()
+                await run.unless_stopped(start.fence())
             config = self._plans.resolved(start.connector_config)
             self._check_tasks_max(run.context, start.id.connector, config, start.task_count)
             spec = self._plans.task(start.id, start.connector_config, start.task_config, start.target)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kcli.connect.model import State, TaskId
 from kcli.connect.stores.store import OffsetStore
@@ -18,6 +18,8 @@ from kcli.connect.workers.nursery import Nursery
 from kcli.formats.connect.errors import ConnectException
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
+
+T = TypeVar("T")
 
 BUILD_TIMEOUT_S = 60.0
 """The longest time for the constructors and `configure` of a task's plugins."""
@@ -95,9 +97,28 @@ class TaskRun:
             return await self._built
 
     def failed(self, trace: str) -> None:
-        """The task failed before it had a process."""
-        self._end(State.FAILED, trace)
+        """The task failed, or was stopped, before it had a process."""
+        if self._stopping.is_set():
+            self._end(State.UNASSIGNED)
+        else:
+            self._end(State.FAILED, trace)
         self.ended.set()
+
+    async def unless_stopped(self, work: Awaitable[T]) -> T:
+        """Waits for a request to the herder. Raises ConnectException if the task is stopped meanwhile.
+
+        A herder that stops the task holds its lock, and answers no requests until the task has stopped.
+        """
+        working = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ConnectException(f"Task {self.id} was stopped before it has started")
+            return working.result()
+        finally:
+            working.cancel()
+            stopping.cancel()
 
     def note(self, method: str, body: object = None) -> None:
         if self._child is not None and not self.ended.is_set():
@@ -191,7 +212,7 @@ class TaskRun:
                 await self._stored.refresh()
                 return None
             case "may_start":
-                return self._may_start is None or await self._may_start()
+                return self._may_start is None or await self.unless_stopped(self._may_start())
             case "topic_exists":
                 return await admin.topic_exists(self._admin, body)
             case "create_topic":
