@@ -63,20 +63,54 @@ def shared_mariadb(base: Path) -> Iterator[Server]:
         yield server
 
 
+def private_postgresql() -> Server:
+    """A server that one test owns. What it has committed survives its crash."""
+    return Server(**_started(_start_postgresql))
+
+
+def crash_postgresql(server: Server) -> Server:
+    """Kills the server, and starts it again."""
+    os.kill(server.pid, signal.SIGKILL)
+    os.waitpid(server.pid, 0)
+    directory, deadline = Path(server.directory), time.monotonic() + _START_S
+    while True:
+        # The server refuses to start while a process of the killed one still runs.
+        pid = _spawn_postgresql(directory, server.port)
+        try:
+            _await_port(server.port, pid, directory)
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            _await_postgresql(server.port)
+            return Server(pid, server.port, server.directory)
+
+
+def end_postgresql(server: Server) -> None:
+    _stop(server.pid, signal.SIGQUIT)
+    shutil.rmtree(server.directory, ignore_errors=True)
+
+
 def _start_postgresql(directory: Path, port: int) -> int:
-    initdb, postgres = postgresql_program("initdb"), postgresql_program("postgres")
-    assert initdb is not None and postgres is not None, "the fixture has looked for them"
+    initdb = postgresql_program("initdb")
+    assert initdb is not None, "the fixture has looked for it"
     files = directory / "data"
     _run([initdb, "-D", files, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"], directory)
+    pid = _spawn_postgresql(directory, port)
+    _await_postgresql(port)
+    return pid
+
+
+def _spawn_postgresql(directory: Path, port: int) -> int:
+    postgres = postgresql_program("postgres")
+    assert postgres is not None, "the fixture has looked for it"
     settings = {
         "port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": directory, "fsync": "off",
-        "synchronous_commit": "off", "full_page_writes": "off", "wal_level": "logical", "max_connections": 60,
+        "full_page_writes": "off", "wal_level": "logical", "max_connections": 60,
         "max_replication_slots": 20, "max_wal_senders": 20, "shared_buffers": "32MB", "autovacuum": "off",
     }  # fmt: skip
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    pid = _spawn([postgres, "-D", files, *options], directory)
-    _await_postgresql(port)
-    return pid
+    return _spawn([postgres, "-D", directory / "data", *options], directory)
 
 
 def _await_postgresql(port: int) -> None:
