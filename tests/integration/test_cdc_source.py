@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -11,7 +12,7 @@ import pytest
 from kcli.connectors.cdc.source import PostgresConnector
 from kcli.formats.connect.errors import ConnectException
 from kcli.formats.connect.structs import Struct
-from rigs.cdc import Captured, Stored, captured_database, events, running
+from rigs.cdc import Captured, Stored, captured_database, events, part, running
 from rigs.databases import Server
 
 
@@ -42,7 +43,7 @@ def test_a_snapshot_is_followed_by_the_stream(captured: Captured) -> None:
         records = it.poll(3)
         assert events(records) == [("r", 1), ("r", 2), ("r", 7)]
         assert [record.topic for record in records] == ["shop.public.orders"] * 2 + ["shop.public.other"]
-        places = [record.value.get("source").get("snapshot") for record in records]
+        places = [part(record, "source").get("snapshot") for record in records]
         assert places == ["first", "last_in_data_collection", "last"]
         assert [record.source_offset["last_snapshot_record"] for record in records] == [False, False, True]
         captured.execute(
@@ -53,7 +54,7 @@ def test_a_snapshot_is_followed_by_the_stream(captured: Captured) -> None:
         assert events(records) == [
             ("c", 3), ("u", 1), ("d", 2), ("-", 2), ("c", 4), ("d", 3), ("-", 3)
         ]  # fmt: skip
-        assert {record.value.get("source").get("snapshot") for record in records if record.value} == {"false"}
+        assert {part(record, "source").get("snapshot") for record in records if record.value} == {"false"}
         assert it.quiet() == []
 
 
@@ -208,7 +209,7 @@ def test_columns_that_change_appear_in_records(captured: Captured) -> None:
             "ALTER TABLE orders DROP note", "ALTER TABLE orders RENAME price TO cost",
             "ALTER TABLE orders ALTER cost TYPE TEXT", "INSERT INTO orders VALUES (3, 'cheap')",
         )  # fmt: skip
-        first, second = (record.value.get("after") for record in it.poll(2))
+        first, second = (part(record, "after") for record in it.poll(2))
         assert first.values == [2, "a", Decimal("3.00")]
         assert list(second.schema.positions) == ["id", "cost"]
         assert second.values == [3, "cheap"]
@@ -236,7 +237,7 @@ def test_types_are_equal_in_the_snapshot_and_in_the_stream(captured: Captured) -
         captured.execute(f"INSERT INTO t VALUES (2, DEFAULT, {values})")
         (created,) = it.poll(1)
     assert read.value_schema == created.value_schema
-    before, after = read.value.get("after"), created.value.get("after")
+    before, after = part(read, "after"), part(created, "after")
     assert repr(before.values[1:]) == repr(after.values[1:])
     assert list(after.schema.positions) == ["id", *columns], "a generated column is not published"
     shown = {name: after.get(name) for name in columns}
@@ -252,13 +253,13 @@ def test_large_values_that_do_not_change_have_a_placeholder(captured: Captured) 
         "INSERT INTO t VALUES (1, 1, repeat('x', 5000))",
     )  # fmt: skip
     with running(captured) as it:
-        assert len(it.poll(1)[0].value.get("after").get("big")) == 5000
+        assert len(part(it.poll(1)[0], "after").get("big")) == 5000
         captured.execute("UPDATE t SET n = 2")
-        assert it.poll(1)[0].value.get("after").values == [1, 2, "__debezium_unavailable_value"]
+        assert part(it.poll(1)[0], "after").values == [1, 2, "__debezium_unavailable_value"]
         captured.execute("ALTER TABLE t REPLICA IDENTITY FULL", "UPDATE t SET n = 3")
         (full,) = it.poll(1)
-        assert full.value.get("before").get("n") == 2
-        assert len(full.value.get("after").get("big")) == 5000
+        assert part(full, "before").get("n") == 2
+        assert len(part(full, "after").get("big")) == 5000
 
 
 def test_partitions_and_filters(captured: Captured) -> None:
@@ -352,3 +353,44 @@ def test_a_validation_looks_at_the_server(captured: Captured) -> None:
     wrong = {**captured.keys, "database.dbname": "missing"}
     (errors,) = PostgresConnector().validate(wrong).values()
     assert 'database "missing" does not exist' in errors[0]
+
+
+def test_a_publication_that_is_dropped_fails_the_task(captured: Captured) -> None:
+    create(captured)
+    with running(captured) as it:
+        it.poll(2)
+        it.quiet()
+        captured.execute("DROP PUBLICATION dbz_publication")
+        captured.execute("INSERT INTO orders VALUES (3)")
+        with pytest.raises(ConnectException, match='publication "dbz_publication" does not exist'):
+            it.poll(1)
+
+
+def test_a_table_without_rights_fails_the_task(captured: Captured) -> None:
+    create(captured)
+    role = f"reader_{os.getpid()}"
+    captured.execute(
+        f"CREATE ROLE {role} LOGIN REPLICATION", "CREATE PUBLICATION dbz_publication FOR ALL TABLES"
+    )
+    try:
+        with running(captured, database_user=role) as it, pytest.raises(
+            ConnectException, match="permission denied for table orders"
+        ):  # fmt: skip
+            it.poll(1)
+    finally:
+        captured.drop_slot()
+        captured.execute(f"DROP ROLE {role}")
+
+
+def test_names_with_quotes_and_capitals_are_captured(captured: Captured) -> None:
+    captured.execute(
+        'CREATE SCHEMA "Odd"', 'CREATE TABLE "Odd"."My ""T" ("a""b" INT PRIMARY KEY, "select" TEXT)',
+        """INSERT INTO "Odd"."My ""T" VALUES (1, '''\\')""",
+    )  # fmt: skip
+    with running(captured, publication_autocreate_mode="filtered", publication_name='p"1') as it:
+        (read,) = it.poll(1)
+        captured.execute("""INSERT INTO "Odd"."My ""T" VALUES (2, NULL)""")
+        (created,) = it.poll(1)
+        assert read.topic == created.topic == "shop.Odd.My__T"
+        assert part(read, "after").values == [1, "'\\"]
+        assert list(created.key_schema.positions) == ['a"b']

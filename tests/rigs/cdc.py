@@ -147,6 +147,14 @@ def running(captured: Captured, stored: Stored | None = None, **keys: str) -> It
         task.stop()
 
 
+def part(record: SourceRecord, name: str) -> Struct:
+    """The field `before`, `after` or `source` of an event."""
+    assert isinstance(record.value, Struct)
+    struct = record.value.get(name)
+    assert isinstance(struct, Struct)
+    return struct
+
+
 def events(records: Iterable[SourceRecord]) -> list[tuple[object, object]]:
     """The operation and the first field of each event. A tombstone is ("-", its key)."""
     shown: list[tuple[object, object]] = []

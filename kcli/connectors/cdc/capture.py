@@ -111,6 +111,9 @@ class Capture:
             mode = settings.text("publication.autocreate.mode")
             catalog.ensure_publication(settings.text("publication.name"), mode, names, via_root=via_root)
         slot = self._checked_slot()
+        if slot is not None:
+            # A report of an earlier position would move the slot back.
+            self._flushed = max(self._flushed, slot.confirmed)
         if not self._needs_snapshot(slot):
             self._maker = self._new_maker(self._stream_position(slot))
             return
@@ -121,7 +124,7 @@ class Capture:
         self._snapshot = Snapshot(self._session, catalog, maker, fetch_size).records(tables)
 
     def _new_maker(self, position: Position) -> EventMaker:
-        return EventMaker(self._settings.events, position, self._describe, self._catalog.forget_type, now_us)
+        return EventMaker(self._settings.events, position, self._describe, self._catalog.forget_types, now_us)
 
     def _describe(self, relation: Relation) -> Table | None:
         choice = self._settings.choice

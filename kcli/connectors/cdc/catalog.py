@@ -78,9 +78,9 @@ class Catalog:
         )
         return TableFacts(frozenset(name for (name,) in required), tuple(name for (name,) in key))
 
-    def forget_type(self, oid: int) -> None:
-        """Reads a type again at its next use, because an enum may have new labels."""
-        self._types.pop(oid, None)
+    def forget_types(self) -> None:
+        """Reads the types again at their next use, because an enum in one of them may have new labels."""
+        self._types.clear()
 
     def type(self, oid: int) -> TypeInfo:
         known = self._types.get(oid)

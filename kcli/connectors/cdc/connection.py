@@ -62,9 +62,12 @@ class Connection:
     def __init__(
         self, parameters: Mapping[str, str], stopping: threading.Event, *, replication: bool = False
     ) -> None:
-        from psycopg import pq
-        from psycopg.conninfo import make_conninfo
-
+        try:
+            from psycopg import pq
+            from psycopg.conninfo import make_conninfo
+        except ImportError as error:
+            advice = "the driver psycopg is missing: pip install 'kcli-streaming[connect]'"
+            raise DatabaseError(advice, transient=False) from error
         self._stopping = stopping
         session = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
         mode = {"replication": "database"} if replication else {}
@@ -158,7 +161,7 @@ class Connection:
 
     def next_frame(self, deadline: float) -> WalData | Keepalive | None:
         """The next frame of the stream, or None if no frame comes until `deadline`."""
-        from psycopg import OperationalError
+        from psycopg import OperationalError, pq
 
         try:
             while True:
@@ -167,8 +170,9 @@ class Connection:
                     return parse_frame(bytes(data))
                 if size < 0:
                     result = self._libpq.get_result()
-                    text = "" if result is None else result.get_error_message().rstrip()
-                    raise DatabaseError(text or "The server has ended the stream", transient=True)
+                    if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+                        raise self._refused(result)
+                    raise DatabaseError("The server has ended the stream", transient=True)
                 if self._stopping.is_set() or not self._wait(deadline):
                     return None
         except OperationalError as error:

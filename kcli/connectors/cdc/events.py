@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -72,8 +71,8 @@ class EventMaker:
     position: Position
     describe: Callable[[Relation], Table | None]
     """The captured table of a relation. None for a table that is not captured."""
-    type_changed: Callable[[int], None]
-    """Called with the number of a type that the server describes again."""
+    types_changed: Callable[[], None]
+    """Called when the server describes a type again."""
     now_us: Callable[[], int]
     _tables: dict[int, Table | None] = field(default_factory=dict)
     _begin: Begin | None = None
@@ -104,7 +103,7 @@ class EventMaker:
             case Relation():
                 self._tables[message.oid] = self.describe(message)
             case TypeName():
-                self.type_changed(message.oid)
+                self.types_changed()
             case Origin():
                 pass
             case _:
@@ -126,10 +125,10 @@ class EventMaker:
         if self._resumed is not None and self._resumed.covers(begin.xid, lsn, self._event):
             return []
         before = self.position
-        self.position = replace(
-            before, lsn=lsn, event=self._event, xid=begin.xid, time_us=begin.commit_us, phase=Phase.STREAM
+        self.position = Position(
+            Phase.STREAM, before.commit_lsn, lsn, self._event, begin.xid, begin.commit_us
         )
-        sequence = json.dumps([str(before.commit_lsn), str(lsn)], separators=(",", ":"))
+        sequence = f'["{before.commit_lsn}","{lsn}"]'
         origination = Origination(begin.commit_us, lsn, sequence, begin.xid)
         records = self._events(change, origination)
         # A worker may store the offset of any record, so only the last record of a change may pass the change.

@@ -4,7 +4,7 @@ The server sends whole transactions in the order of their commits. So a position
 transaction (`lsn_commit`), and the last change of the transaction after it (`txId`, `lsn`, `lsn_event`). A task that
 starts again asks for the transactions after `lsn_commit`, and leaves out the changes of the first one up to the last
 change. Several changes may have one `lsn`, such as the rows of one COPY, so `lsn_event` counts them. Debezium has no
-`lsn_event`; an offset without it stands for all changes with this `lsn`.
+`lsn_event`, so the changes with the `lsn` of its offset are sent again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import Enum
 
 from kcli.connectors.interface import Offset
 
-_ALL_EVENTS = 1 << 62
+_NO_EVENT = -1
 _SNAPSHOT = "INITIAL"
 
 
@@ -31,14 +31,14 @@ class Position:
     phase: Phase
     commit_lsn: int
     lsn: int
-    event: int = _ALL_EVENTS
+    event: int = _NO_EVENT
     xid: int | None = None
     time_us: int = 0
 
     @property
     def offset(self) -> Offset:
         offset: dict[str, object] = {"lsn": self.lsn, "lsn_proc": self.lsn, "lsn_commit": self.commit_lsn}
-        if self.event != _ALL_EVENTS:
+        if self.event != _NO_EVENT:
             offset["lsn_event"] = self.event
         if self.xid is not None:
             offset["txId"] = self.xid
@@ -67,7 +67,7 @@ class Position:
             Phase.SNAPSHOT if unfinished else Phase.STREAM,
             commit_lsn,
             lsn,
-            event=_ALL_EVENTS if event is None else event,
+            event=_NO_EVENT if event is None else event,
             xid=_number(offset, "txId"),
             time_us=_number(offset, "ts_usec") or 0,
         )
