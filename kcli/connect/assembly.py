@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import logging
 import secrets
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from kcli.client.admin.transactions import force_terminate_transaction
@@ -43,7 +44,7 @@ from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
 from kcli.runtime.network import SystemNetwork
 
-Beans = Mapping[str, Mapping[str, float | str]]
+Beans = Iterable[tuple[str, Mapping[str, float | str]]]
 
 _log = logging.getLogger("org.apache.kafka.connect.runtime.Worker")
 
@@ -88,7 +89,7 @@ class StandaloneWorker:
             _log.info("Worker stopped")
 
     def beans(self) -> Beans:
-        """The metrics, by the name of an MBean."""
+        """The metrics, with the name of their MBean."""
         return self._engine.metrics()
 
     async def started(self) -> None:
@@ -156,8 +157,8 @@ class DistributedWorker:
             await self.herder.run()
 
     def beans(self) -> Beans:
-        """The metrics, by the name of an MBean."""
-        return {**self._engine.metrics(), **self.herder.beans()}
+        """The metrics, with the name of their MBean."""
+        return itertools.chain(self._engine.metrics(), self.herder.beans().items())
 
     async def started(self) -> None:
         await self.herder.started()

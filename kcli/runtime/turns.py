@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import types
 from collections import deque
-from collections.abc import Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
+A = TypeVar("A")
 
 TURN_COST_MAX = 1000
 """The cost of one slice: about a millisecond. Fifty other pieces of long work may have their slices in between, and a
@@ -46,6 +47,12 @@ async def next_turn() -> None:
     if queue is None:
         queue = _queues[loop] = _TurnQueue(loop)
     await queue.join()
+
+
+async def in_turn(work: Callable[[A], Awaitable[T]], argument: A) -> T:
+    """Begins a piece of work in a turn of its own. Many pieces that begin together would else share one turn."""
+    await next_turn()
+    return await work(argument)
 
 
 def turns_given() -> int:

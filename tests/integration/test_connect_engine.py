@@ -122,7 +122,7 @@ async def test_a_task_that_cannot_be_made_is_a_failed_task() -> None:
         assert "Invalid value nope for configuration key.converter: Class nope could not be found." in trace
         await it.engine.stop_tasks([task])
         assert it.statuses.last[task][0] is State.FAILED, "a stop does not change the state of a failed task"
-        worker = it.engine.metrics()["kafka.connect:type=connect-worker-metrics"]
+        worker = dict(it.engine.metrics())["kafka.connect:type=connect-worker-metrics"]
         assert worker["task-startup-failure-total"] == 1
 
 

@@ -125,7 +125,7 @@ async def test_records_flow_from_a_source_to_a_sink_and_continue_after_a_restart
         await until(lambda: len(written(tmp_path)) == 8)
         assert written(tmp_path) == [f"0:{n}" for n in range(8)]
         bean = "kafka.connect:type=source-task-metrics,connector=c,task=0"
-        await until(lambda: it.engine.metrics().get(bean, {}).get("source-record-write-total") == 3)
+        await until(lambda: dict(it.engine.metrics()).get(bean, {}).get("source-record-write-total") == 3)
 
 
 def last_offset(servers: str) -> int:

@@ -54,6 +54,7 @@ from kcli.connect.stores.store import ConfigStore, StatusStore
 from kcli.connect.workers.worker import Engine, TaskStart
 from kcli.formats.connect.errors import ConnectException
 from kcli.runtime.clock import Clock
+from kcli.runtime.turns import in_turn, next_turn
 
 _log = logging.getLogger("org.apache.kafka.connect.runtime.distributed.DistributedHerder")
 
@@ -353,8 +354,9 @@ class DistributedHerder:
         stage = f"starting {len(connectors) + len(tasks)} connector(s) and task(s) after a rebalance"
         with self._stages.stage(stage):
             for name in sorted(connectors):
+                await next_turn()  # a worker that joins may get a thousand connectors
                 self._start_connector(name)
-            await asyncio.gather(*(self._start_task(task) for task in sorted(tasks)))
+            await asyncio.gather(*(in_turn(self._start_task, task) for task in sorted(tasks)))
         self._running = Work(assignment.connectors, assignment.tasks)
 
     def _forget_deleted(self) -> None:
@@ -588,7 +590,7 @@ class DistributedHerder:
                 self._reports.changed(task, State.RESTARTING)
         if restarts_connector:
             self._start_connector(name)
-        await asyncio.gather(*(self._start_task(task) for task in tasks))
+        await asyncio.gather(*(in_turn(self._start_task, task) for task in tasks))
 
     async def restart_connector(self, name: str) -> None:
         async def act() -> None:

@@ -33,6 +33,7 @@ from kcli.connect.model import (
 from kcli.connect.stores.store import ConfigStore, StatusStore
 from kcli.connect.workers.worker import Engine, TaskStart
 from kcli.runtime.clock import Clock
+from kcli.runtime.turns import in_turn
 
 _log = logging.getLogger("org.apache.kafka.connect.runtime.standalone.StandaloneHerder")
 
@@ -166,7 +167,7 @@ class StandaloneHerder:
         await self._start_tasks(self.views.task_ids(name))
 
     async def _start_tasks(self, tasks: Sequence[TaskId]) -> None:
-        await asyncio.gather(*(self._start_task(task) for task in tasks))
+        await asyncio.gather(*(in_turn(self._start_task, task) for task in tasks))
 
     async def _start_task(self, task: TaskId) -> bool:
         state, name = self._state, task.connector

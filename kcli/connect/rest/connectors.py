@@ -21,15 +21,20 @@ from kcli.connect.model import (
 )
 from kcli.connect.peers.internal_requests import ALGORITHM_HEADER, SIGNATURE_HEADER
 from kcli.connect.rest import entities
-from kcli.http.rest.json_bodies import InvalidBody, object_of, parse_json, text_of, texts_of
+from kcli.http.rest.json_bodies import InvalidBody, json_bytes, object_of, parse_json, text_of, texts_of
 from kcli.http.rest.routing import Call, Reply, Route
 from kcli.model.java_text import parse_int, trim
+from kcli.runtime.turns import Turn
 
 _INITIAL_STATES = {
     "RUNNING": TargetState.STARTED,
     "PAUSED": TargetState.PAUSED,
     "STOPPED": TargetState.STOPPED,
 }
+
+
+LISTED_COST = 50
+"""The cost of a connector in a list with details: its two views, and their JSON."""
 
 
 class ConnectorResources:
@@ -85,8 +90,13 @@ class ConnectorResources:
         names = self._herder.views.connectors()
         if "expand" not in call.queries:
             return Reply(list(names))
-        details = {name: self._details(name, call.queries["expand"]) for name in names}
-        return Reply({name: detail for name, detail in details.items() if detail})
+        pace, parts = Turn(), []
+        for name in names:
+            await pace(LISTED_COST)
+            details = self._details(name, call.queries["expand"])
+            if details:
+                parts.append(json_bytes(name) + b":" + json_bytes(details))
+        return Reply(b"{" + b",".join(parts) + b"}")
 
     def _details(self, name: str, expansions: Sequence[str]) -> dict[str, object]:
         """The expanded details of a connector. A connector that vanishes in the meantime has none."""

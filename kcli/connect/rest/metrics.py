@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from http import HTTPStatus
 
 from kcli.http.server import JSON, TEXT, HttpError, HttpServer, Request, Response, get, respond
 from kcli.model.object_name import MalformedObjectName, ObjectName
+from kcli.model.pace import Pace
 from kcli.runtime.network import Network
+from kcli.runtime.turns import Turn
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
 from kcli.server.beans.exposition.families import Families
@@ -21,8 +23,14 @@ LISTENER_KEY = "kcli.metrics.listener"
 
 _log = logging.getLogger("org.apache.kafka.connect.runtime.ConnectMetrics")
 
-Beans = Mapping[str, Mapping[str, float | str]]
-"""By the name of an MBean, the values of its attributes."""
+BEAN_COST = 50
+"""The cost of a bean with about twelve attributes, from its name to its lines."""
+
+PART_COST = 500
+"""The cost of the text of LINES_PER_PART lines."""
+
+Beans = Iterable[tuple[str, Mapping[str, float | str]]]
+"""The names of MBeans, and the values of their attributes."""
 
 
 class MetricsServer:
@@ -47,8 +55,10 @@ class MetricsServer:
     async def stop(self) -> None:
         await self._server.stop()
 
-    def _read(self) -> Iterable[Bean]:
-        for name, attributes in self._beans().items():
+    async def _read(self, pace: Pace) -> AsyncIterator[Bean]:
+        """A worker of a thousand connectors has ten thousand beans."""
+        for name, attributes in self._beans():
+            await pace(BEAN_COST)
             parsed = ObjectName.parse(name)
             yield Bean(parsed.domain, dict(parsed.properties), dict(attributes))
 
@@ -57,22 +67,31 @@ class MetricsServer:
         if profile is None:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"the profile must be one of {', '.join(PROFILES)}")
         format_ = accepted_format(",".join(request.headers.getall("Accept", [])))
-        families = Families(profile, with_exemplars=False)
-        for bean in self._read():
+        families, pace = Families(profile, with_exemplars=False), Turn()
+        async for bean in self._read(pace):
             families.add(bean)
-        return respond(b"".join(encoded(families, format_)), format_.content_type)
+        return respond(await _joined(encoded(families, format_), pace), format_.content_type)
 
     async def _jmx(self, request: Request) -> Response:
         try:
             patterns = [ObjectName.parse(query) for query in request.query.getall("qry", []) if query]
         except MalformedObjectName as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
+        pace = Turn()
         texts = [
             json_bean(bean)
-            for bean in self._read()
+            async for bean in self._read(pace)
             if not patterns or any(pattern.matches(bean.domain, bean.properties) for pattern in patterns)
         ]
-        return respond(b"".join(json_parts(texts)), JSON)
+        return respond(await _joined(json_parts(texts), pace), JSON)
 
     async def _unknown(self, request: Request) -> Response:
         return respond(f"there is no {request.path}: /metrics or /jmx\n".encode(), TEXT, HTTPStatus.NOT_FOUND)
+
+
+async def _joined(parts: Iterable[bytes], pace: Pace) -> bytes:
+    body = bytearray()
+    for part in parts:
+        await pace(PART_COST)
+        body += part
+    return bytes(body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connect.config.connector_keys import TASKS_MAX
@@ -19,7 +19,7 @@ from kcli.connect.tasks.traces import java_trace
 from kcli.connect.workers.child import log_context
 from kcli.connect.workers.connector_offsets import ConnectorOffsets, OffsetsOf
 from kcli.connect.workers.connector_run import CallError, ConnectorProcess
-from kcli.connect.workers.metrics import Attributes, EngineMetrics
+from kcli.connect.workers.metrics import EngineMetrics, NamedBean
 from kcli.connect.workers.nursery import Nursery
 from kcli.connect.workers.plans import Plans, Resolve, Texts
 from kcli.connect.workers.task_run import TaskRun
@@ -342,8 +342,8 @@ class WorkerEngine:
     def type_of(self, config: Config) -> ConnectorType:
         return self._plans.type_of(self.resolve(config))
 
-    def metrics(self) -> Mapping[str, Attributes]:
-        """The metrics of the worker, its connectors and its tasks, by the name of their MBean."""
+    def metrics(self) -> Iterator[NamedBean]:
+        """The metrics of the worker, its connectors and its tasks."""
         return self._metrics.beans(self.connector_names(), self.task_ids())
 
     def log_levels(self) -> Mapping[str, int]:

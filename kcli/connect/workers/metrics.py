@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from kcli.connect.config.plugin import Plugin
 from kcli.connect.model import CONNECTOR, ConnectorType, State, TaskId
@@ -12,9 +13,13 @@ DOMAIN = "kafka.connect"
 GROUPS = ("connector-task-metrics", "source-task-metrics", "sink-task-metrics", "task-error-metrics")
 """The groups of metrics that a task reports."""
 
+_PLAIN = re.compile(r"[\w\-%. \t]+", re.ASCII)
+"""The names that Java's Sanitizer leaves as they are."""
+
 Attributes = Mapping[str, float | str]
 Beans = dict[str, dict[str, float | str]]
 """By the name of an MBean, the values of its attributes."""
+NamedBean = tuple[str, Attributes]
 
 
 def connector_bean(connector: str) -> str:
@@ -27,7 +32,7 @@ def task_bean(group: str, id: TaskId) -> str:
 
 def quoted(name: str) -> str:
     """A name as a value in an MBean name: in quotation marks if it has other characters than Kafka permits."""
-    if name and all(character.isalnum() or character in "-_%. \t" for character in name):
+    if _PLAIN.fullmatch(name):
         return name
     escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("*", "\\*").replace("?", "\\?")
     return '"' + escaped.replace("\n", "\\n") + '"'
@@ -107,25 +112,21 @@ class EngineMetrics:
         for group in GROUPS:
             self._beans.pop(task_bean(group, id), None)
 
-    def beans(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> Mapping[str, Attributes]:
-        """All metrics, by the name of their MBean."""
+    def beans(self, connectors: Sequence[str], tasks: Sequence[TaskId]) -> Iterator[NamedBean]:
+        """All metrics. The caller may do other work between two beans."""
         worker: dict[str, float | str] = {
             "connector-count": len(connectors),
             "task-count": len(tasks),
             **self.connector_starts.attributes(),
             **self.task_starts.attributes(),
         }
-        counts = {
-            name: self._task_counts([id for id in tasks if id.connector == name]) for name in connectors
-        }
-        return {
-            f"{DOMAIN}:type=connect-worker-metrics": worker,
-            **{
-                f"{DOMAIN}:type=connect-worker-metrics,connector={quoted(name)}": count
-                for name, count in counts.items()
-            },
-            **self._beans,
-        }
+        yield f"{DOMAIN}:type=connect-worker-metrics", worker
+        by_connector: dict[str, list[TaskId]] = {name: [] for name in connectors}
+        for id in tasks:
+            by_connector.get(id.connector, []).append(id)
+        for name, ids in by_connector.items():
+            yield f"{DOMAIN}:type=connect-worker-metrics,connector={quoted(name)}", self._task_counts(ids)
+        yield from list(self._beans.items())
 
     def _task_counts(self, tasks: Sequence[TaskId]) -> Attributes:
         states = [self._beans.get(task_bean("connector-task-metrics", id), {}).get("status") for id in tasks]

@@ -6,13 +6,13 @@ The order of checks is that of JAX-RS: path (400, 404), method (405), Content-Ty
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from aiohttp import web
 
 from kcli.http.bodies import read_body
+from kcli.http.rest.json_bodies import json_bytes
 from kcli.http.rest.paths import AmbiguousPath, path_segments
 from kcli.http.rest.routing import Call, Match, Reply, Route, Router
 from kcli.http.server import HttpError, Request, Response, RouteDef, log_defect
@@ -127,7 +127,7 @@ class Application:
         if isinstance(reply.body, bytes):
             body = reply.body
         elif reply.body is not None:
-            body = json.dumps(reply.body, ensure_ascii=False, separators=(",", ":")).encode()
+            body = json_bytes(reply.body)
         if content_type is not None and (body is not None or "Allow" in headers):
             headers.setdefault("Content-Type", content_type)
         return _Plain(status=reply.status, body=body, headers=headers)

@@ -45,6 +45,11 @@ def parse_json(body: bytes, *, numbers_as_text: bool = False) -> object:
     return value
 
 
+def json_bytes(value: object) -> bytes:
+    """A value as compact JSON, as Jackson writes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def object_of(value: object, known: tuple[str, ...], kind: str) -> Mapping[str, object]:
     """A JSON object that has only known fields. Raises InvalidBody."""
     if not isinstance(value, dict):

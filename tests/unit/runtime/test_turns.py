@@ -16,6 +16,7 @@ from kcli.runtime.turns import (
     TURN_COST_MAX,
     Turn,
     continued,
+    in_turn,
     next_turn,
     run_in_background,
     started,
@@ -344,3 +345,18 @@ async def test_a_time_limit_needs_no_task() -> None:
     asyncio.get_running_loop().call_soon(begin)
     await (await called)
     assert results == ["done"]
+
+
+def test_pieces_of_work_that_begin_together_have_turns_of_their_own() -> None:
+    async def main() -> tuple[list[int], list[int]]:
+        begun: list[int] = []
+
+        async def work(number: int) -> int:
+            begun.append(turns_given())
+            return number
+
+        return list(await asyncio.gather(*(in_turn(work, number) for number in range(5)))), begun
+
+    results, begun = asyncio.run(main())
+    assert results == [0, 1, 2, 3, 4]
+    assert len(set(begun)) == 5

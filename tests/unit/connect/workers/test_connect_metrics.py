@@ -23,7 +23,7 @@ def test_a_worker_counts_its_tasks_by_state() -> None:
     for task, state in zip(tasks, (State.RUNNING, State.FAILED, State.RUNNING), strict=True):
         metrics.set_state(task, state)
     metrics.task_starts.attempts, metrics.task_starts.failures = 4, 1
-    beans = metrics.beans(["c"], tasks)
+    beans = dict(metrics.beans(["c"], tasks))
     counts = beans["kafka.connect:type=connect-worker-metrics,connector=c"]
     assert counts["connector-total-task-count"] == 3
     assert (counts["connector-running-task-count"], counts["connector-failed-task-count"]) == (2, 1)
@@ -47,6 +47,6 @@ def test_a_report_of_a_damaged_process_is_read_with_care() -> None:
         metrics.merge_report(task, body)
     metrics.merge_report(task, {"source-task-metrics": {"source-record-write-total": 3}})
     name = "kafka.connect:type=source-task-metrics,connector=c,task=0"
-    assert metrics.beans([], [])[name] == {"source-record-write-total": 3}
+    assert dict(metrics.beans([], []))[name] == {"source-record-write-total": 3}
     metrics.remove_task(task)
-    assert name not in metrics.beans([], [])
+    assert name not in dict(metrics.beans([], []))
