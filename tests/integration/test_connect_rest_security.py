@@ -77,6 +77,9 @@ async def test_a_login_is_needed_except_by_other_workers(tmp_path: Path, users: 
         # Requests of workers have a signature instead, so they reach the herder, which refuses them when alone.
         assert (await it.request("PUT", "/connectors/c/fence")).status == 500
         assert (await it.request("GET", "/connectors/c/fence")).status == 405
+        # A stranger is refused before the body comes.
+        headers = {"Content-Length": "30000000", "Content-Type": "application/json"}
+        assert (await it.request("POST", "/connectors", headers=headers)).status == 401
 
 
 @on_a_loop

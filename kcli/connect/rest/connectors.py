@@ -21,7 +21,8 @@ from kcli.connect.model import (
 )
 from kcli.connect.peers.internal_requests import ALGORITHM_HEADER, SIGNATURE_HEADER
 from kcli.connect.rest import entities
-from kcli.http.rest.json_bodies import InvalidBody, json_bytes, object_of, parse_json, text_of, texts_of
+from kcli.http.rest.json_bodies import InvalidBody, json_bytes, object_of, text_of, texts_of
+from kcli.http.rest.json_slices import read_json
 from kcli.http.rest.routing import Call, Reply, Route
 from kcli.model.java_text import parse_int, trim
 from kcli.runtime.turns import Turn
@@ -32,6 +33,9 @@ _INITIAL_STATES = {
     "STOPPED": TargetState.STOPPED,
 }
 
+
+READ_COST = 5
+"""The cost of an element of a body: the offset of a partition, or the configuration of a task."""
 
 LISTED_COST = 50
 """The cost of a connector in a list with details: its two views, and their JSON."""
@@ -133,7 +137,7 @@ class ConnectorResources:
     # Configurations.
 
     async def _create(self, call: Call) -> Reply:
-        body = parse_json(call.body, numbers_as_text=True)
+        body = await read_json(call.body, numbers_as_text=True)
         if body is None:
             raise InvalidBody("the body is empty: expected an object with the fields name and config")
         request = object_of(body, ("name", "config", "initial_state"), "a new connector")
@@ -144,11 +148,11 @@ class ConnectorResources:
 
     async def _put_config(self, call: Call) -> Reply:
         name = _connector(call)
-        config = _named(name, _config_of(parse_json(call.body, numbers_as_text=True), "the body"))
+        config = _named(name, _config_of(await read_json(call.body, numbers_as_text=True), "the body"))
         return self._created(await self._herder.put_config(name, config, None, may_replace=True))
 
     async def _patch_config(self, call: Call) -> Reply:
-        body = parse_json(call.body, numbers_as_text=True)
+        body = await read_json(call.body, numbers_as_text=True)
         patch = _config_of(body, "the body")
         return Reply(entities.connector_info(await self._herder.patch_config(_connector(call), patch)))
 
@@ -221,7 +225,7 @@ class ConnectorResources:
         return Reply(entities.offsets(await self._herder.offsets(_connector(call))))
 
     async def _alter_offsets(self, call: Call) -> Reply:
-        offsets = _offsets_of(call.body)
+        offsets = await _offsets_of(call.body)
         if not offsets:
             raise BadRequest("Partitions / offsets need to be provided for an alter offsets request")
         return Reply(entities.message(await self._herder.alter_offsets(_connector(call), offsets)))
@@ -232,12 +236,14 @@ class ConnectorResources:
     # Requests of other workers.
 
     async def _put_task_configs(self, call: Call) -> Reply:
-        body = parse_json(call.body, numbers_as_text=True)
+        body = await read_json(call.body, numbers_as_text=True)
         if not isinstance(body, list):
             raise InvalidBody("the body is not a list of configurations")
-        configs = [
-            {key: value or "" for key, value in texts_of(item, "a configuration").items()} for item in body
-        ]
+        pace, configs = Turn(), []
+        for item in body:
+            await pace(READ_COST)
+            texts = texts_of(item, "a configuration")
+            configs.append({key: value or "" for key, value in texts.items()})
         await self._herder.put_task_configs(_connector(call), configs, _signature(call))
         return _NO_CONTENT
 
@@ -308,8 +314,8 @@ def _named(name: str, config: dict[str, str | None]) -> Mapping[str, str | None]
     return config
 
 
-def _offsets_of(body: bytes) -> SourceOffsets:
-    value = parse_json(body)
+async def _offsets_of(body: bytes) -> SourceOffsets:
+    value, pace = await read_json(body), Turn()
     if value is None:
         raise InvalidBody("the body is empty: expected an object with the field offsets")
     items = object_of(value, ("offsets",), "a change of offsets").get("offsets")
@@ -319,6 +325,7 @@ def _offsets_of(body: bytes) -> SourceOffsets:
         raise InvalidBody("offsets is not a list")
     pairs: list[tuple[Mapping[str, object], Mapping[str, object] | None]] = []
     for item in items:
+        await pace(READ_COST)
         pair = object_of(item, ("partition", "offset"), "an offset")
         partition, offset = pair.get("partition"), pair.get("offset")
         for part in (partition, offset):

@@ -9,7 +9,8 @@ from http import HTTPStatus
 from kcli.connect.errors import BadRequest, NotFound, RestError
 from kcli.connect.herders.herder import Herder
 from kcli.connect.rest import entities
-from kcli.http.rest.json_bodies import InvalidBody, parse_json, texts_of
+from kcli.http.rest.json_bodies import InvalidBody, texts_of
+from kcli.http.rest.json_slices import read_json
 from kcli.http.rest.routing import Call, Reply, Route
 
 _log = logging.getLogger("org.apache.kafka.connect.runtime.rest.resources.LoggingResource")
@@ -42,7 +43,7 @@ class LoggerResources:
         return Reply(entities.logger(*level))
 
     async def _set(self, call: Call) -> Reply:
-        body = parse_json(call.body, numbers_as_text=True)
+        body = await read_json(call.body, numbers_as_text=True)
         if body is None:
             raise InvalidBody('the body is empty: expected {"level": "DEBUG"} or another level')
         level = texts_of(body, "the body").get("level")

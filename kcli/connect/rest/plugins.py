@@ -8,7 +8,8 @@ from kcli.connect.errors import BadRequest, RestError
 from kcli.connect.herders.herder import Herder
 from kcli.connect.rest import entities
 from kcli.formats.connect.errors import ConnectException
-from kcli.http.rest.json_bodies import InvalidBody, parse_json, texts_of
+from kcli.http.rest.json_bodies import InvalidBody, texts_of
+from kcli.http.rest.json_slices import read_json
 from kcli.http.rest.routing import Call, Reply, Route
 
 _SUFFIX = "Connector"
@@ -40,7 +41,7 @@ class PluginResources:
 
     async def _validate(self, call: Call) -> Reply:
         plugin = call.parameters["plugin"]
-        body = parse_json(call.body, numbers_as_text=True)
+        body = await read_json(call.body, numbers_as_text=True)
         if body is None:
             raise InvalidBody("the body is empty: expected an object with the keys of a configuration")
         config = texts_of(body, "the body")

@@ -6,6 +6,7 @@ The order of checks is that of JAX-RS: path (400, 404), method (405), Content-Ty
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 
@@ -86,8 +87,7 @@ class Application:
             return self._options(request, call, match)
         if route is None:
             return self._response(request, call, _error(HTTPStatus.METHOD_NOT_ALLOWED), content_type=None)
-        body = await read_body(request, body_max_bytes=self._body_max_bytes) if request.can_read_body else b""
-        if body and method in ("POST", "PUT", "PATCH") and not self._consumes(request):
+        if request.can_read_body and method in ("POST", "PUT", "PATCH") and not self._consumes(request):
             # Jersey names the type of its error only if the request names none.
             shown = None if request.headers.get("Content-Type") else JSON
             return self._response(
@@ -96,10 +96,11 @@ class Application:
         content_type = accepted(request.headers.get("Accept"), self._media_types)
         if content_type is None:
             return self._response(request, call, _error(HTTPStatus.NOT_ACCEPTABLE), content_type=None)
-        call = Call(
-            call.parameters, call.query, call.queries, call.headers, body, request.method, call.path
-        )  # fmt: skip
+        # The body comes after the login, so that a stranger cannot fill the memory.
         reply = None if self._check is None else await self._check(call)
+        if reply is None and request.can_read_body:
+            body = await read_body(request, body_max_bytes=self._body_max_bytes)
+            call = dataclasses.replace(call, body=body)
         if reply is None:
             reply = await route.handler(call)
         return self._response(request, call, reply, content_type=content_type)

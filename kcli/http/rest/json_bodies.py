@@ -24,6 +24,12 @@ def _refuse(text: str) -> object:
 
 _AS_TEXT = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)
 _PLAIN = json.JSONDecoder(parse_constant=_refuse)
+DECODERS = {True: _AS_TEXT, False: _PLAIN}
+"""By whether numbers become texts."""
+
+KEYS_MAX = 10_000
+"""The most keys of a map of texts. A configuration with more keys takes too long to validate, and with keys of usual
+length it does not fit into a record."""
 
 
 def parse_json(body: bytes, *, numbers_as_text: bool = False) -> object:
@@ -31,18 +37,22 @@ def parse_json(body: bytes, *, numbers_as_text: bool = False) -> object:
 
     An empty body is None, as `null`. Raises InvalidBody.
     """
-    decoder = _AS_TEXT if numbers_as_text else _PLAIN
     try:
-        text = body.decode().lstrip(" \t\r\n\ufeff")
+        text = body_text(body)
         if not text:
             return None
-        value: object = decoder.raw_decode(text)[0]
+        value: object = DECODERS[numbers_as_text].raw_decode(text)[0]
         # A text with half of a surrogate pair cannot be written to a topic.
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise InvalidBody(f"the body is not valid JSON: {error}") from None
     return value
+
+
+def body_text(body: bytes) -> str:
+    """The text of a body from its first value. Raises ValueError."""
+    return body.decode().lstrip(" \t\r\n\ufeff")
 
 
 def json_bytes(value: object) -> bytes:
@@ -76,4 +86,6 @@ def texts_of(value: object, name: str) -> dict[str, str | None]:
     """A JSON object whose values are scalars, as a map of texts. Raises InvalidBody."""
     if not isinstance(value, dict):
         raise InvalidBody(f"{name} is not a JSON object")
+    if len(value) > KEYS_MAX:
+        raise InvalidBody(f"{name} has {len(value)} keys: expected at most {KEYS_MAX}")
     return {key: text_of(item, key) for key, item in value.items()}
