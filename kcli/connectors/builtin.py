@@ -34,11 +34,13 @@ BUILT_IN: Mapping[str, Sequence[str]] = {
         "kcli.connectors.file.connectors:FileStreamSourceConnector",
         "kcli.connectors.http.source:HttpSourceConnector",
         "kcli.connectors.jdbc.source:JdbcSourceConnector",
+        "kcli.connectors.objects.source:ObjectSourceConnector",
     ),
     SINK: (
         "kcli.connectors.file.connectors:FileStreamSinkConnector",
         "kcli.connectors.http.sink:HttpSinkConnector",
         "kcli.connectors.jdbc.sink:JdbcSinkConnector",
+        "kcli.connectors.objects.sink:ObjectSinkConnector",
     ),
     CONVERTER: _CONVERTERS,
     HEADER_CONVERTER: (*_CONVERTERS, "kcli.formats.connect.simple_header:SimpleHeaderConverter"),

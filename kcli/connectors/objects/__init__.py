@@ -1,0 +1,1 @@
+"""The connectors of objects: files of a directory or of an object store."""
