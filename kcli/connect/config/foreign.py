@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_FILES = "the Spark job `kcli spark-submit export` writes topics to files and object stores (docs/spark.md)"
+_OBJECTS = (
+    "the connector io.confluent.connect.s3.S3SinkConnector writes to many stores (docs/connect-objects.md)"
+)
+_TABLES = "the Spark job `kcli spark-submit export` writes topics to tables (docs/spark.md)"
 
 REPLACEMENTS: Mapping[str, str | None] = {
-    "io.confluent.connect.s3.": _FILES,
-    "io.confluent.connect.gcs.": _FILES,
-    "io.confluent.connect.azure.": _FILES,
-    "io.confluent.connect.hdfs": _FILES,
-    "io.aiven.kafka.connect.s3.": _FILES,
-    "io.aiven.kafka.connect.gcs.": _FILES,
-    "io.tabular.iceberg.": _FILES,
-    "org.apache.iceberg.": _FILES,
+    "io.confluent.connect.gcs.": _OBJECTS,
+    "io.confluent.connect.azure.": _OBJECTS,
+    "io.confluent.connect.hdfs": _OBJECTS,
+    "io.aiven.kafka.connect.s3.": _OBJECTS,
+    "io.aiven.kafka.connect.gcs.": _OBJECTS,
+    "io.tabular.iceberg.": _TABLES,
+    "org.apache.iceberg.": _TABLES,
     "io.confluent.": None,
     "io.debezium.": None,
     "io.aiven.": None,

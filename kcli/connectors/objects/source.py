@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -72,7 +73,7 @@ class ObjectSourceTask(SourceTask):
         self._number, self._count = parse_int(config[TASK_NUMBER]), parse_int(config[TASK_COUNT])
         self._stopped = threading.Event()
         self._done: set[str] = set()
-        self._waiting: list[tuple[str, int]] = []
+        self._waiting: deque[tuple[str, int]] = deque()
         self._next_look = 0.0
         self._item: _OpenObject | None = None
 
@@ -112,7 +113,7 @@ class ObjectSourceTask(SourceTask):
         if not self._waiting and time.monotonic() >= self._next_look:
             self._look()
         while self._waiting and not self._stopped.is_set():
-            name, position = self._waiting.pop(0)
+            name, position = self._waiting.popleft()
             self._item = self._opened(name, position)
             if self._item is not None:
                 return self._item

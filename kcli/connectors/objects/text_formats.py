@@ -187,6 +187,7 @@ def _split(content: IO[bytes], separator: bytes) -> Iterator[bytes]:
 
 def _read_csv(delimiter: str, content: IO[bytes], position: int) -> Iterator[SchemaAndValue]:
     text = io.TextIOWrapper(content, "utf-8", newline="")
+    csv.field_size_limit(RECORD_BYTES_MAX)
     rows = csv.reader(text, delimiter=delimiter, strict=True)
     names = next(rows, None)
     if names is None:

@@ -122,8 +122,8 @@ def test_an_unknown_connector_lists_all_and_near_ones_first() -> None:
 
 def test_a_known_java_connector_is_refused_with_advice() -> None:
     with pytest.raises(ConnectException) as refused:
-        table().find("io.confluent.connect.s3.S3SinkConnector", *CONNECTORS)
-    assert "kcli spark-submit export" in str(refused.value)
+        table().find("io.confluent.connect.gcs.GcsSinkConnector", *CONNECTORS)
+    assert "docs/connect-objects.md" in str(refused.value)
     debezium = replacement("io.debezium.connector.mysql.MySqlConnector")
     assert debezium is not None and "is a Java class" in debezium and "In its place" not in debezium
     assert replacement(FILE_SOURCE) is None

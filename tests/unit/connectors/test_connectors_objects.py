@@ -388,6 +388,19 @@ def test_a_source_reads_what_the_sink_has_stored_and_continues(tmp_path: Path) -
     assert [item.value for item in polled(task)] == [{"n": 6}, {"n": 7}, {"n": 8}], "a new object is found"
 
 
+@pytest.mark.parametrize("kind", ["json", "csv", "avro", "parquet"])
+def test_each_format_comes_back_from_files(tmp_path: Path, kind: str) -> None:
+    schema = struct_schema({"n": schemas.STRING_SCHEMA})
+    writer = sink(tmp_path, format_class=kind, s3_compression_type="gzip", avro_codec="deflate")
+    some = records(0, 3)
+    for item in some:
+        item.value, item.value_schema = Struct(schema, {"n": f"{item.offset}" * 200_000}), schema
+    writer.put(some)
+    values = [item.value for item in polled(source(SourceContext(), tmp_path))]
+    texts = [value["n"] if isinstance(value, dict) else value.get("n") for value in values]
+    assert texts == [f"{n}" * 200_000 for n in range(3)]
+
+
 def test_each_object_has_one_task(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"f{number}.json").write_text(f'{{"n":{number}}}\n')
