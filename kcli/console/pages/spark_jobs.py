@@ -15,8 +15,8 @@ from kcli.console.calls import Call
 from kcli.console.contact import NoAnswer
 from kcli.console.routes import Read
 from kcli.console.spark.applications import Application, read_applications
-from kcli.console.spark.checkpoints import Checkpoint, NoCheckpoint, read_checkpoints
 from kcli.errors import ErrorCode, KafkaError, NetworkException, TimeoutException
+from kcli.formats.spark_checkpoints import Checkpoint, NoCheckpoint, read_checkpoints
 from kcli.http.urls import UrlError
 from kcli.model.request_values import OffsetSpec
 from kcli.model.topic_partition import TopicPartition
@@ -205,7 +205,7 @@ def _row(directory: str, checkpoint: Checkpoint, ends: Ends) -> QueryRow:
         topics=topics,
         hidden_topics=len(unnamed) - unanswered,
         unanswered_topics=unanswered,
-        other_sources=checkpoint.other_sources,
+        other_sources=len(checkpoint.other_sources),
     )
 
 

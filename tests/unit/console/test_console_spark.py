@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kcli.console.settings import ClusterSettings
-from kcli.console.spark.checkpoints import NoCheckpoint, read_checkpoints
+from kcli.formats.spark_checkpoints import NoCheckpoint, read_checkpoints
 from kcli.model.topic_partition import TopicPartition
 from rigs.console import browser, console
 from rigs.scripted_cluster import ScriptedCluster
@@ -22,7 +22,12 @@ def test_a_checkpoint_has_the_offsets_of_its_last_micro_batch_that_is_done(tmp_p
     made = checkpoint(tmp_path / "q", {"a": {"0": 5, "1": 6}}, {"b": {"0": 1}}, {"path": "x"}, planned=8)
     os.utime(made / "commits" / "7", (1_700_000_005, 1_700_000_005))
     (parsed,) = read_checkpoints(str(made))
-    assert (parsed.name, parsed.query_id, parsed.batch, parsed.other_sources) == ("q", QUERY, 7, 1)
+    assert (parsed.name, parsed.query_id, parsed.batch, parsed.other_sources) == (
+        "q",
+        QUERY,
+        7,
+        ('{"path": "x"}',),
+    )
     assert parsed.offsets == {TopicPartition("a", 0): 5, TopicPartition("a", 1): 6, TopicPartition("b", 0): 1}
     assert (parsed.committed_ms, parsed.planned_ms) == (1_700_000_005_000, BATCH_MS)
 

@@ -5,7 +5,7 @@
     DIR/commits/N       exists as soon as micro-batch N is done
 
 The line of a source with topics is {"topic": {"0": 23}}. Spark's own Kafka source and kcli's source write the
-same form. Other sources are only counted.
+same form. The lines of other sources are kept as they are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Checkpoint:
     planned_ms: int | None
     watermark_ms: int | None
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    other_sources: int = 0
+    other_sources: tuple[str, ...] = ()
+    """The end offsets of sources without topics, each in its own JSON form."""
 
 
 def read_checkpoints(directory: str) -> list[Checkpoint]:
@@ -80,14 +81,16 @@ def _below(directory: str) -> Iterator[Checkpoint]:
 def _checkpoint(directory: str, name: str) -> Checkpoint:
     planned, committed = (_newest(os.path.join(directory, entry)) for entry in (_OFFSETS, _COMMITS))
     offsets: dict[TopicPartition, int] = {}
-    others, watermark_ms, committed_ms, planned_ms = 0, None, None, None
+    others: list[str] = []
+    watermark_ms, committed_ms, planned_ms = None, None, None
     if committed is not None:
         committed_ms = _modified_ms(os.path.join(directory, _COMMITS, str(committed)))
         plan, sources = _plan(os.path.join(directory, _OFFSETS, str(committed)))
         watermark_ms = _positive(plan.get("batchWatermarkMs"))
         for source in sources:
             read = _offsets_of(source)
-            others += read is None
+            if read is None:
+                others.append(source)
             offsets |= read or {}
     if planned is not None and planned != committed:
         plan, _ = _plan(os.path.join(directory, _OFFSETS, str(planned)))
@@ -101,7 +104,7 @@ def _checkpoint(directory: str, name: str) -> Checkpoint:
         planned_ms,
         watermark_ms,
         offsets,
-        others,
+        tuple(others),
     )
 
 
