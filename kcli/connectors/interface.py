@@ -1,8 +1,9 @@
 """The interface of a connector, as in Kafka Connect (org.apache.kafka.connect.source and .sink).
 
 A connector plans: it validates a configuration, and divides its work into the configurations of tasks. A task moves
-records. Both run in processes of their own, so that their crash or their endless loop cannot stop a worker. An entry
-point of the group `kcli.connect.source` or `kcli.connect.sink` names the class of a connector.
+records, or follows a program that moves them. Both run in processes of their own, so that their crash or their endless
+loop cannot stop a worker. An entry point of the group `kcli.connect.source` or `kcli.connect.sink` names the class of a
+connector.
 
 All methods are plain functions that may block. Every exception fails the task or the connector, except
 RetriableException from `poll` and `put`, which the worker tries again.
@@ -10,7 +11,8 @@ RetriableException from `poll` and `put`, which the worker tries again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from kcli.config.definition import ConfigDef
@@ -54,7 +56,7 @@ class Connector:
     """The keys of the connector, beside the keys that every connector has. Their validators and recommenders run in
     the worker, so they must be fast, and must accept None."""
 
-    task_class: ClassVar[type[SourceTask] | type[SinkTask]]
+    task_class: ClassVar[type[SourceTask] | type[SinkTask] | type[JobTask]]
 
     monitors: ClassVar[bool] = False
     """Whether the connector works between two calls, such as a thread that looks for new tables. If not, the worker
@@ -229,3 +231,44 @@ class SinkTask:
 
     def stop(self) -> None:
         """Closes what `start` has opened."""
+
+
+class JobTaskContext(Protocol):
+    config: Config
+    client: Mapping[str, str]
+    """The properties of Java's client with which the program connects to the cluster: those of the producer of a source
+    connector, or of the consumer of a sink connector."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """The offsets that a program has stored itself, and the topics that it reads or writes."""
+
+    source_offsets: Sequence[tuple[Partition, Offset]] = ()
+    """For the offsets of a source connector."""
+    topic_offsets: Offsets = field(default_factory=dict)
+    """For the group of a sink connector: the next offset of each partition."""
+    topics: Collection[str] = ()
+
+
+class JobTask:
+    """Follows a program that moves the records itself. The worker only copies the offsets of the program, so that users
+    see them. One thread calls all methods."""
+
+    context: JobTaskContext
+
+    def start(self, config: Config) -> None:
+        """Starts the program, with the configuration that `task_configs` has returned for this task."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Looks at the program, without a wait. Raises ConnectException if it has failed."""
+        raise NotImplementedError
+
+    def progress(self) -> JobProgress:
+        """What the program has done so far."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Stops the program and waits for its end. The worker calls it for a pause too, and then `start` again."""
+        raise NotImplementedError

@@ -12,13 +12,14 @@ from typing import Protocol, cast
 from kcli.connect.tasks.channel import Channel, mapping
 from kcli.connect.tasks.connector import serve
 from kcli.connect.tasks.control import Control
+from kcli.connect.tasks.job import JobLoop
 from kcli.connect.tasks.logs import log_to, set_levels
 from kcli.connect.tasks.plugins import make_plugins
 from kcli.connect.tasks.sink import SinkLoop
 from kcli.connect.tasks.source import SourceLoop
 from kcli.connect.tasks.spec import ConnectorSpec, TaskSpec, unpacked
 from kcli.connect.tasks.traces import java_trace
-from kcli.connectors.interface import Connector, SinkTask, SourceTask
+from kcli.connectors.interface import Connector, JobTask, SinkTask, SourceTask
 from kcli.formats.connect.errors import ConnectException
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.WorkerTask")
@@ -89,6 +90,8 @@ def _build(spec: TaskSpec, channel: Channel, control: Control) -> Loop:
     """Makes the task and its converters and transformations."""
     connector = cast("type[Connector]", spec.plugin.load())
     task = connector.task_class()
+    if isinstance(task, JobTask):
+        return JobLoop(spec, channel, control, task)
     plugins = make_plugins(spec)
     if spec.source is not None:
         if not isinstance(task, SourceTask):
