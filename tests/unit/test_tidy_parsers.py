@@ -67,6 +67,7 @@ PLACES = {
     "kcli/http/server.py": SYSTEM,
     "kcli/server/network/connection.py": SYSTEM,
     "kcli/local_cluster/supervisor.py": SYSTEM,
+    "kcli/spark/connectors/guard.py": SYSTEM,
     "kcli/server/logging/rotation.py": OWN,
     "kcli/cli/tools/console/formatters.py": OWN,
     "kcli/config/properties.py": OWN,

@@ -1,0 +1,1 @@
+"""Connectors of Kafka Connect whose work is a job of Spark."""
