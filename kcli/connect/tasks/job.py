@@ -148,3 +148,6 @@ class JobLoop:
     def stop(self) -> None:
         """Stops the program, if the loop has not done it."""
         self._task.stop()
+
+    def close(self) -> None:
+        """Nothing is open, because the program converts its records itself."""
