@@ -16,7 +16,7 @@ _CAUSE = "Caused by: "
 _PUT_FAILED = "Exiting WorkerSinkTask due to unrecoverable exception"
 _NOT_TOLERATED = "Tolerance exceeded in error handler"
 _UNKNOWN_CLASS = re.compile(
-    r"Failed to find any class that implements \w+ and which name matches (?P<name>[^,\s]+)"
+    r"Failed to find any class that implements \w+ and which name matches (?P<name>[^,\s]+)", re.ASCII
 )
 _LISTED_CLASS = re.compile(r"PluginDesc\{klass=class ([^,]+)")
 _NEAR = 0.6
