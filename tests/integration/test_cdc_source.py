@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from decimal import Decimal
 
@@ -12,7 +13,7 @@ import pytest
 from kcli.connectors.cdc.source import PostgresConnector
 from kcli.formats.connect.errors import ConnectException
 from kcli.formats.connect.structs import Struct
-from rigs.cdc import Captured, Stored, captured_database, events, part, running
+from rigs.cdc import PATIENCE_S, Captured, Stored, captured_database, events, part, running
 from rigs.databases import Server
 
 
@@ -175,6 +176,36 @@ def test_a_lost_slot_is_a_clear_error_or_a_new_snapshot(captured: Captured) -> N
         it.poll(1)
     with running(captured, stored, snapshot_mode="when_needed") as it:
         assert events(it.poll(1)) == [("r", 2)]
+
+
+def test_a_position_that_the_server_has_not_reached_is_an_error(captured: Captured) -> None:
+    create(captured)
+    with running(captured) as it:
+        it.poll(2)
+        it.quiet()
+    stored = Stored({"lsn": 1 << 60, "lsn_proc": 1 << 60, "lsn_commit": 1 << 60})
+    with running(captured, stored) as it, pytest.raises(ConnectException, match="after the end of the WAL"):
+        it.poll(1)
+    with running(captured, stored, snapshot_mode="when_needed") as it:
+        assert events(it.poll(2)) == [("r", 1), ("r", 2)]
+
+
+def test_a_task_that_is_not_polled_still_reports_its_position(captured: Captured) -> None:
+    create(captured)
+
+    def replied() -> object:
+        return captured.database.rows(
+            "SELECT reply_time FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid"
+            f" WHERE slot_name = '{captured.keys['slot.name']}'"
+        )
+
+    with running(captured, status_update_interval_ms="20") as it:
+        it.poll(2)
+        it.quiet()
+        first, deadline = replied(), time.monotonic() + PATIENCE_S
+        while replied() == first:
+            assert time.monotonic() < deadline, "no reply"
+            time.sleep(0.02)
 
 
 def test_the_snapshot_mode_chooses_when_rows_are_read(captured: Captured) -> None:

@@ -110,6 +110,7 @@ class Capture:
             names = [(schema, name) for _, schema, name in tables]
             mode = settings.text("publication.autocreate.mode")
             catalog.ensure_publication(settings.text("publication.name"), mode, names, via_root=via_root)
+        self._check_position()
         slot = self._checked_slot()
         if slot is not None:
             # A report of an earlier position would move the slot back.
@@ -142,6 +143,23 @@ class Capture:
                 f" {slot.database or 'none'}: expected pgoutput and {database}"
             )
         return slot
+
+    def _check_position(self) -> None:
+        """Looks for a position that the server has not reached. It would send no change up to this position."""
+        position = self._position
+        if position is None or position.commit_lsn <= (end := self._catalog.wal_end()):
+            return
+        state = (
+            f"The stored position {lsn_text(position.commit_lsn)} is after the end of the WAL, {lsn_text(end)}: the"
+            " database is another one, or comes from an older backup"
+        )
+        if self._settings.snapshot_mode not in ("always", "when_needed"):
+            raise ConnectException(
+                f"{state}. Reset the offsets of the connector to begin with a new snapshot, or set"
+                " snapshot.mode=when_needed"
+            )
+        _log.warning("%s. A new snapshot begins", state)
+        self._position = None
 
     def _needs_snapshot(self, slot: Slot | None) -> bool:
         """Whether to read a snapshot. Raises ConnectException if changes are lost."""

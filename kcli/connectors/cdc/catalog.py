@@ -107,6 +107,13 @@ class Catalog:
             labels=tuple(json.loads(labels)) if labels else (),
         )
 
+    def wal_end(self) -> int:
+        """The end of the WAL that the server has."""
+        ((text,),) = self._connection.texts(
+            "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
+        )
+        return lsn_number(text)
+
     def slot(self, name: str) -> Slot | None:
         lost = "wal_status = 'lost'" if self._connection.server_version >= 13_00_00 else "false"
         rows = self._connection.texts(
