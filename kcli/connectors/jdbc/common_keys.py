@@ -12,11 +12,11 @@ from kcli.config.definition import (
     ConfigValue,
     Importance,
     Range,
-    Width,
     invalid_value,
 )
 from kcli.connectors.jdbc.dialects import DIALECTS
-from kcli.connectors.jdbc.moments import time_zone
+from kcli.connectors.keys import number, optional_text, text
+from kcli.model.java_zone_ids import time_zone
 
 CALENDARS = ("LEGACY", "PROLEPTIC_GREGORIAN")
 _PREFIX = "connection."
@@ -96,20 +96,6 @@ class _OnlyDefaultProvider:
         return _CREDENTIALS_PROVIDER
 
 
-@dataclass(slots=True)
-class KeyGroup:
-    """Declares the keys of a group, whose order in a form is the order of the declarations."""
-
-    name: str
-    keys: list[ConfigKey] = field(default_factory=list)
-
-    def add(self, key: ConfigKey, display: str, width: Width = Width.MEDIUM) -> None:
-        from dataclasses import replace
-
-        placed = replace(key, group=self.name, order=len(self.keys) + 1, display_name=display, width=width)
-        self.keys.append(placed)
-
-
 URL_KEY = ConfigKey(
     "connection.url", ConfigType.STRING, "", importance=Importance.HIGH,
     documentation="The URL of the database, such as jdbc:postgresql://host:5432/db, jdbc:mysql://host/db,"
@@ -170,8 +156,8 @@ def connection_settings(
 ) -> ConnectionSettings:
     return ConnectionSettings(
         url=text(values, "connection.url"),
-        user=_optional(values, "connection.user"),
-        password=_optional(values, "connection.password"),
+        user=optional_text(values, "connection.user"),
+        password=optional_text(values, "connection.password"),
         attempts=number(values, "connection.attempts"),
         backoff_ms=number(values, "connection.backoff.ms"),
         dialect_name=text(values, "dialect.name"),
@@ -181,27 +167,5 @@ def connection_settings(
             for key, value in config.items()
             if key.startswith(_PREFIX) and key not in definition
         },
-        isolation=_optional(values, "transaction.isolation.mode") or "DEFAULT",
+        isolation=optional_text(values, "transaction.isolation.mode") or "DEFAULT",
     )
-
-
-def text(values: Mapping[str, ConfigValue], key: str) -> str:
-    return _optional(values, key) or ""
-
-
-def number(values: Mapping[str, ConfigValue], key: str) -> int:
-    value = values[key]
-    assert isinstance(value, int), key
-    return value
-
-
-def names(values: Mapping[str, ConfigValue], key: str) -> tuple[str, ...]:
-    value = values[key]
-    assert isinstance(value, tuple), key
-    return tuple(item for item in value if item)
-
-
-def _optional(values: Mapping[str, ConfigValue], key: str) -> str | None:
-    value = values.get(key)
-    assert value is None or isinstance(value, str), key
-    return value

@@ -30,15 +30,13 @@ from kcli.connectors.jdbc.common_keys import (
     USER_KEY,
     ConnectionSettings,
     Enumerator,
-    KeyGroup,
     connection_settings,
-    names,
-    number,
-    text,
 )
 from kcli.connectors.jdbc.dialects import TIMESTAMP_FIELD
-from kcli.connectors.jdbc.moments import Zone, time_zone
+from kcli.connectors.jdbc.moments import Zone
+from kcli.connectors.keys import KeyGroup, names, number, text
 from kcli.model.java_text import trim
+from kcli.model.java_zone_ids import time_zone
 
 INSERT, UPSERT, UPDATE = "insert", "upsert", "update"
 NO_KEY, KAFKA, RECORD_KEY, RECORD_VALUE = "none", "kafka", "record_key", "record_value"

@@ -31,15 +31,13 @@ from kcli.connectors.jdbc.common_keys import (
     USER_KEY,
     ConnectionSettings,
     Enumerator,
-    KeyGroup,
     connection_settings,
-    names,
-    number,
-    text,
 )
-from kcli.connectors.jdbc.moments import GRANULARITIES, Zone, time_zone
+from kcli.connectors.jdbc.moments import GRANULARITIES, Zone
+from kcli.connectors.keys import KeyGroup, names, number, text
 from kcli.model.java_regex import compile_java
 from kcli.model.java_text import trim
+from kcli.model.java_zone_ids import time_zone
 
 BULK, INCREMENTING, TIMESTAMP = "bulk", "incrementing", "timestamp"
 BOTH = "timestamp+incrementing"

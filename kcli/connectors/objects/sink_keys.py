@@ -18,8 +18,7 @@ from kcli.config.definition import (
     Range,
     invalid_value,
 )
-from kcli.connectors.jdbc.common_keys import KeyGroup, names, number, text
-from kcli.connectors.jdbc.moments import time_zone
+from kcli.connectors.keys import KeyGroup, names, number, text
 from kcli.connectors.objects.formats import FormatSettings, format_named
 from kcli.connectors.objects.names import Layout
 from kcli.connectors.objects.partitioners import (
@@ -45,6 +44,7 @@ from kcli.connectors.objects.store_keys import (
     format_settings,
     store_keys,
 )
+from kcli.model.java_zone_ids import time_zone
 
 IGNORE, FAIL = "ignore", "fail"
 PATH_FORMAT, DURATION, ZONE, FIELDS = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance, NonEmpty, OneOf, Range
-from kcli.connectors.jdbc.common_keys import KeyGroup, number, text
+from kcli.connectors.keys import KeyGroup, number, text
 from kcli.connectors.objects.formats import FormatSettings, format_named, format_of_object
 from kcli.connectors.objects.names import Layout
 from kcli.connectors.objects.store_keys import FORMAT, format_keys, format_settings, store_keys

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigKey, ConfigType, ConfigValue, Importance, OneOf, Range, invalid_value
-from kcli.connectors.jdbc.common_keys import KeyGroup, number, text
+from kcli.connectors.keys import KeyGroup, number, text
 from kcli.connectors.objects.formats import (
     AVRO_CODECS,
     BYTES,
