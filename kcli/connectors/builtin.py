@@ -43,6 +43,7 @@ BUILT_IN: Mapping[str, Sequence[str]] = {
         "kcli.connectors.http.sink:HttpSinkConnector",
         "kcli.connectors.jdbc.sink:JdbcSinkConnector",
         "kcli.connectors.objects.sink:ObjectSinkConnector",
+        "kcli.connectors.search.sink:SearchSinkConnector",
         "kcli.spark.connectors.classes:SparkExport",
         "kcli.spark.connectors.classes:SparkTransform",
     ),
