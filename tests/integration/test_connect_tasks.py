@@ -293,3 +293,31 @@ async def test_more_tasks_than_tasks_max_fail_the_connector(tmp_path: Path) -> N
         state, trace = it.statuses.last[TaskId("c", -1)]
         assert state is State.FAILED and trace is not None
         assert trace.startswith("org.apache.kafka.connect.runtime.TooManyTasksException: The connector c has")
+
+
+@on_a_loop
+async def test_the_offsets_of_a_program_are_those_of_the_group(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        (source,) = await it.start("c", {**COUNTER, "count": "5"})
+        await it.statuses.reach(source, State.RUNNING)
+        await until(lambda: it.stored("c") == [({"task": "0"}, {"n": 4})])
+        config = {"connector.class": "rigs.Program", "tasks.max": "1", "topics": "numbers", "offset": "3"}
+        (program,) = await it.start("p", config)
+        await it.statuses.reach(program, State.RUNNING)
+        await until(lambda: (program, "numbers") in it.statuses.topics)
+        await reaches(it, config, 3)
+        await it.engine.stop_tasks([program])
+        assert it.statuses.last[program] == (State.UNASSIGNED, None)
+        await reaches(it, config, 4)
+        (failing,) = await it.start("q", {**config, "trouble": "the end of its log"})
+        assert "the end of its log" in str(await it.statuses.reach(failing, State.FAILED))
+
+
+async def reaches(it: World, config: Mapping[str, str], offset: int) -> None:
+    """Waits until the group of the connector has this offset."""
+    expected = [({"kafka_partition": 0, "kafka_topic": "numbers"}, {"kafka_offset": offset})]
+    async with asyncio.timeout(connect_engine.PATIENCE_S):
+        while True:
+            if await it.engine.offsets("p", {"name": "p", **config}) == expected:
+                return
+            await asyncio.sleep(0.05)

@@ -121,6 +121,7 @@ PLUGINS = TestPlugins(
         "gold.CounterSource": (f"{_RIG}:CounterSource", PluginType.SOURCE),
         "gold.PickySink": (f"{_RIG}:PickySink", PluginType.SINK),
         "gold.Flaky": (f"{_RIG}:Flaky", PluginType.TRANSFORMATION),
+        "rigs.Program": (f"{_RIG}:ProgramSink", PluginType.SINK),
         "rigs.Monitor": (f"{_RIG}:MonitorSource", PluginType.SOURCE),
         "rigs.Trouble": (f"{_RIG}:TroubleSource", PluginType.SOURCE),
         PLAIN: (f"{_RIG}:PlainText", PluginType.CONVERTER),

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from kcli.config.definition import ConfigDef
 from kcli.connectors.interface import (
     Config,
+    JobProgress,
+    JobTask,
     Offset,
     Partition,
     SinkConnector,
@@ -310,3 +312,29 @@ class MonitorSource(SourceConnector):
         else:
             self.context.raise_error(ConnectException("the database is gone"))
         return [{**self.config, "calls": str(self.calls), "offset": str(self.context.offset({"task": "0"}))}]
+
+
+class ProgramTask(JobTask):
+    """Follows a program that has read its topic up to an offset."""
+
+    def start(self, config: Config) -> None:
+        self._config = config
+        self._has_stopped = False
+
+    def check(self) -> None:
+        if self._config.get("trouble"):
+            raise ConnectException(self._config["trouble"])
+
+    def progress(self) -> JobProgress:
+        topic, offset = self._config["topics"], int(self._config["offset"]) + self._has_stopped
+        return JobProgress(topic_offsets={TopicPartition(topic, 0): offset}, topics=[topic])
+
+    def stop(self) -> None:
+        self._has_stopped = True
+
+
+class ProgramSink(SinkConnector):
+    """A sink connector whose records another program reads."""
+
+    config_def = ConfigDef(())
+    task_class = ProgramTask

@@ -55,8 +55,8 @@ def prepare_command(job: str, config: Config, client: Mapping[str, str], directo
     spark = {key: text for key, text in config.items() if key.startswith(SPARK)}
     words = ["--properties-file", _written(directory / "spark.properties", spark)] if spark else []
     if job == FILE_JOB:
-        words += [config[FILE], *shlex.split(config.get(ARGUMENTS, ""))]
-        return JobCommand(tuple(words), config.get(CHECKPOINT))
+        words += [trim(config[FILE]), *shlex.split(config.get(ARGUMENTS, ""))]
+        return JobCommand(tuple(words), trim(config.get(CHECKPOINT, "")) or None)
     options = parsed(job, job_words(job, config))
     public, secret = _divided(job, config)
     settings = {key: text for key, text in client.items() if key in CLIENT_KEYS}
@@ -127,10 +127,11 @@ def _option_words(job: str, config: Config) -> list[tuple[str, list[str]]]:
 
 def _words(name: str, option: Option | None, text: str) -> list[str]:
     """The arguments of one option. An unknown option is left to the parser of the job, which refuses it."""
+    text = trim(text)
     if option is None:
         return [f"--{name}={text}"]
     if option.argument is Argument.NONE:
-        return [f"--{name}"] if trim(text).lower() == "true" else []
+        return [f"--{name}"] if text.lower() == "true" else []
     return [f"--{name}={part}" for part in (split_list(text) if option.repeatable else [text])]
 
 

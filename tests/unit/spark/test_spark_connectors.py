@@ -119,7 +119,7 @@ def test_a_job_gets_the_options_the_topics_and_the_cluster(
     caplog.set_level("INFO")
     config = export(
         tmp_path,
-        **{"export.write.option": "a=1,b=2", "export.include.headers": "true", "spark.master": "local[1]"},
+        **{"export.write.option": "a=1,b=2", "export.include.headers": "true ", "spark.master": "local[1]"},
     )
     with running(ExportTask(launcher("wait")), config) as task:
         words = logged(caplog, "words").split()[1:]
@@ -160,7 +160,9 @@ def test_a_program_of_the_user_gets_its_arguments(
     launcher: Launcher, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    with running(FileTask(launcher("wait")), {"job.file": "/x/y.py", "job.arguments": "--day 'a b'"}) as task:
+    with running(
+        FileTask(launcher("wait")), {"job.file": "/x/y.py ", "job.arguments": "--day 'a b'"}
+    ) as task:
         assert logged(caplog, "words") == "words /x/y.py --day a b"
         assert task.progress() == JobProgress(topics=[])
 
