@@ -6,8 +6,9 @@ The order of checks is that of JAX-RS: path (400, 404), method (405), Content-Ty
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from aiohttp import web
@@ -16,10 +17,16 @@ from kcli.http.bodies import read_body
 from kcli.http.rest.json_bodies import json_bytes
 from kcli.http.rest.paths import AmbiguousPath, path_segments
 from kcli.http.rest.routing import Call, Match, Reply, Route, Router
-from kcli.http.server import HttpError, Request, Response, RouteDef, log_defect
+from kcli.http.server import HttpError, Request, Response, RouteDef, connection_of, log_defect
 from kcli.model.java_text import parse_double, trim
 
 JSON = "application/json"
+
+LONG_BODY_BYTES = 1024 * 1024
+"""The size above which a body is long. Hundreds of bodies of this size fit into memory."""
+
+LONG_BODIES_MAX = 4
+"""The most requests with a long body that are served at a time, because each needs several times its size in memory."""
 
 
 class Application:
@@ -45,6 +52,7 @@ class Application:
         self._media_types = media_types
         self._check = check
         self._headers = headers
+        self._long_bodies = asyncio.Semaphore(LONG_BODIES_MAX)
 
     def routes(self) -> Sequence[RouteDef]:
         """The routes for `HttpServer`."""
@@ -98,12 +106,27 @@ class Application:
             return self._response(request, call, _error(HTTPStatus.NOT_ACCEPTABLE), content_type=None)
         # The body comes after the login, so that a stranger cannot fill the memory.
         reply = None if self._check is None else await self._check(call)
-        if reply is None and request.can_read_body:
-            body = await read_body(request, body_max_bytes=self._body_max_bytes)
-            call = dataclasses.replace(call, body=body)
         if reply is None:
-            reply = await route.handler(call)
+            async with self._place_for_body(request):
+                if request.can_read_body:
+                    body = await read_body(request, body_max_bytes=self._body_max_bytes)
+                    call = dataclasses.replace(call, body=body)
+                reply = await route.handler(call)
         return self._response(request, call, reply, content_type=content_type)
+
+    @contextlib.asynccontextmanager
+    async def _place_for_body(self, request: Request) -> AsyncIterator[None]:
+        """Waits until a long body may be in memory. A chunked body may be long, too."""
+        length = request.content_length
+        if not request.can_read_body or (length is not None and length <= LONG_BODY_BYTES):
+            yield
+            return
+        with connection_of(request).on_hold():
+            await self._long_bodies.acquire()
+        try:
+            yield
+        finally:
+            self._long_bodies.release()
 
     def _consumes(self, request: Request) -> bool:
         header = request.headers.get("Content-Type", "")

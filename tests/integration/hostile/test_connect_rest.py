@@ -10,6 +10,7 @@ import pytest
 
 from kcli.connect.rest.server import CONNECTIONS_MAX
 from kcli.http.connect_rest import ConnectRest, Refused, connector_path
+from kcli.http.rest import application
 from rigs import node
 from rigs.connect_programs import Program, distributed, standalone
 from rigs.loops import on_a_loop, until
@@ -99,4 +100,27 @@ async def test_a_flood_of_connections_delays_no_other_client(tmp_path: Path) -> 
                 assert (await it.request("GET", "/connectors")).status == 200
         assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
         for _reader, writer in streams:
+            writer.close()
+
+
+@on_a_loop
+async def test_few_long_bodies_are_in_memory_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "LONG_BODY_BYTES", 1000)
+    head = b"POST /connectors HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n"
+    async with standalone(tmp_path) as it:
+        writers = []
+        for _ in range(application.LONG_BODIES_MAX):
+            _reader, writer = await asyncio.open_connection("127.0.0.1", it.ports[0])
+            writer.write(head + b"{")
+            writers.append(writer)
+        assert (await it.request("POST", "/connectors", b"{")).status == 500, "a short body waits for nobody"
+        waiting = asyncio.create_task(it.request("POST", "/connectors", b"{" * 2000))
+        for _ in range(3):
+            assert (await it.request("POST", "/connectors", b"{")).status == 500
+        assert not waiting.done()
+        writers[0].close()
+        assert (await waiting).status == 500
+        for writer in writers:
             writer.close()
