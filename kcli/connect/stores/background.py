@@ -27,7 +27,7 @@ _log = logging.getLogger("kcli.connect.statuses")
 @dataclass(frozen=True, slots=True)
 class _Item:
     entry: Entry
-    is_valid: Callable[[], bool]
+    is_valid: Callable[[], bool] | None
 
 
 class BackgroundWriter:
@@ -36,8 +36,14 @@ class BackgroundWriter:
     If a record waits for another attempt, and a later record has the same key, only the later one is written.
     """
 
-    def __init__(self, write: Callable[[Sequence[Entry]], Awaitable[None]], retry_s: float) -> None:
+    def __init__(
+        self,
+        write: Callable[[Sequence[Entry]], Awaitable[None]],
+        read_to_end: Callable[[], Awaitable[None]],
+        retry_s: float,
+    ) -> None:
         self._write = write
+        self._read_to_end = read_to_end
         self._retry_s = retry_s
         self._items: deque[_Item | asyncio.Future[None]] = deque()
         """Records, and the flushes that wait for the records before them."""
@@ -55,7 +61,8 @@ class BackgroundWriter:
             with suppress(asyncio.CancelledError):
                 await self._task
 
-    def send(self, entry: Entry, is_valid: Callable[[], bool]) -> None:
+    def send(self, entry: Entry, is_valid: Callable[[], bool] | None = None) -> None:
+        """`is_valid` is called when all records that others have written are read."""
         self._items.append(_Item(entry, is_valid))
         if len(self._items) > QUEUE_MAX:
             self._drop_replaced()
@@ -79,19 +86,23 @@ class BackgroundWriter:
             await self._has_items.wait()
             self._end_flushes()
             batch = self._take_batch()
-            entries = [item.entry for item in batch if item.is_valid()]
-            if entries and not await self._is_done(entries):
+            if batch and not await self._is_done(batch):
                 self._items.extendleft(reversed(batch))
                 self._drop_replaced()
                 await asyncio.sleep(self._retry_s)
             elif not self._items:
                 self._has_items.clear()
 
-    async def _is_done(self, entries: Sequence[Entry]) -> bool:
-        """Writes records. Returns False if another attempt may succeed after an error."""
+    async def _is_done(self, batch: Sequence[_Item]) -> bool:
+        """Writes the valid records. Returns False if another attempt may succeed after an error."""
         self._is_writing = True
         try:
-            await self._write(entries)
+            if any(item.is_valid is not None for item in batch):
+                # A worker that was frozen has not read yet what the next owners of its work have written.
+                await self._read_to_end()
+            entries = [item.entry for item in batch if item.is_valid is None or item.is_valid()]
+            if entries:
+                await self._write(entries)
         except (KcliError, OSError) as error:
             _log.error("Failed to write status update: %s", error)
             return isinstance(error, KcliError) and not (isinstance(error, KafkaError) and error.retriable)

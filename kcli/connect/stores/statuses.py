@@ -32,9 +32,9 @@ class Statuses:
 
     def put(self, id: TaskId, status: Status, *, safely: bool = False) -> None:
         def is_valid() -> bool:
-            return not safely or self._records.may_replace(id, status)
+            return self._records.may_replace(id, status)
 
-        self._log.send(status_entry(id, status), is_valid)
+        self._log.send(status_entry(id, status), is_valid if safely else None)
 
     def get(self, id: TaskId) -> Status | None:
         return self._records.get(id)

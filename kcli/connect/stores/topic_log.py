@@ -64,7 +64,9 @@ class TopicLog:
         self._leader: TransactionalWriter | None = None
         """The writer of a leader that has claimed the topic."""
         self._leader_client: Client | None = None
-        self._background = BackgroundWriter(self._append, config.retry_backoff_max_ms / 1000)
+        self._background = BackgroundWriter(
+            self._append, self.read_to_end, config.retry_backoff_max_ms / 1000
+        )
 
     async def start(self, take: Take) -> None:
         """Raises ConfigError if the topic exists and cannot hold the records, and KafkaError."""
@@ -159,7 +161,7 @@ class TopicLog:
         for part in _parts(entries):
             await self._opened.put_all(part)
 
-    def send(self, entry: Entry, is_valid: Callable[[], bool] = lambda: True) -> None:
+    def send(self, entry: Entry, is_valid: Callable[[], bool] | None = None) -> None:
         self._background.send(entry, is_valid)
 
     async def flush(self) -> None:

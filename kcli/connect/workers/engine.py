@@ -256,7 +256,10 @@ class WorkerEngine:
             self._metrics.add_task(start.id, spec, run.version)
             is_built = await run.start(self._nursery, spec)
         except Exception as error:
-            LOG.error("%sFailed to start task %s", run.context, start.id, exc_info=error)
+            if run.is_stopping:
+                LOG.info("%sTask %s was stopped before it has started", run.context, start.id)
+            else:
+                LOG.error("%sFailed to start task %s", run.context, start.id, exc_info=error)
             run.failed(java_trace(error))
             is_built = False
         if not is_built:

@@ -73,6 +73,10 @@ class TaskRun:
     def context(self) -> str:
         return log_context(*self.id)
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
     async def start(self, nursery: Nursery, spec: TaskSpec) -> bool:
         """Starts the process. Returns whether the task and its plugins could be made."""
         if self._stopping.is_set():

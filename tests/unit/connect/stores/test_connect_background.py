@@ -23,7 +23,12 @@ class Topic:
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
         self.writes: list[list[Entry]] = []
-        self.writer = BackgroundWriter(self.write, 0)
+        self.writer = BackgroundWriter(self.write, self.read_to_end, 0)
+        self.foreign: set[bytes] = set()
+        """The keys that another worker has written, when they are read."""
+
+    async def read_to_end(self) -> None:
+        self.foreign.add(b"x")
 
     async def write(self, entries: Sequence[Entry]) -> None:
         if self.errors:
@@ -97,4 +102,15 @@ async def test_a_flush_gives_up_if_nothing_can_be_written(
     topic.errors.clear()
     await some_turns()
     assert topic.writes[-1] == [(b"a", b"1")]
+    await topic.writer.stop()
+
+
+@on_a_loop
+async def test_what_other_workers_have_written_is_read_before_a_record_is_checked() -> None:
+    topic = Topic()
+    topic.writer.start()
+    topic.writer.send((b"x", b"1"), lambda: b"x" not in topic.foreign)
+    topic.writer.send((b"y", b"2"), lambda: b"y" not in topic.foreign)
+    await topic.writer.flush()
+    assert topic.writes == [[(b"y", b"2")]]
     await topic.writer.stop()
