@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import inspect
 import os
 import random
 import shutil
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from kcli.testing.broker_process import BrokerProcess
-from rigs import databases, lease_source
+from rigs import databases
 from rigs.connect_worker import WorkerProcess
+from rigs.lease_source import LeaseSource
 
 PATIENCE_SECONDS = 600.0
 SESSION_SECONDS = 6.0
@@ -114,7 +116,7 @@ class Cluster:
         """Processes of tasks that were frozen together with their worker."""
         (directory / "plugins").mkdir()
         (directory / "lives").mkdir()
-        shutil.copy(lease_source.__file__, directory / "plugins/lease_source.py")
+        shutil.copy(inspect.getfile(LeaseSource), directory / "plugins/lease_source.py")
         self.broker = BrokerProcess(directory / "broker", BROKER).start()
         self.workers = [WorkerProcess(directory, self.broker.bootstrap, WORKER) for _ in range(workers)]
         for worker in self.workers:

@@ -106,7 +106,7 @@ async def test_a_flush_gives_up_if_nothing_can_be_written(
 
 
 @on_a_loop
-async def test_what_other_workers_have_written_is_read_before_a_record_is_checked() -> None:
+async def test_records_of_other_workers_are_read_before_a_record_is_checked() -> None:
     topic = Topic()
     topic.writer.start()
     topic.writer.send((b"x", b"1"), lambda: b"x" not in topic.foreign)
