@@ -650,13 +650,18 @@ class DistributedHerder:
         deadline = asyncio.get_running_loop().time() + SETTLE_SECONDS
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                while not self._is_settled or (connector and self._reconfigurations.is_busy(connector)):
+                while not self._is_settled or self._is_starting(connector):
                     self._progress.clear()
                     await self._progress.wait()
                 await self._statuses.flush()
         if connector is not None:
             seconds = deadline - asyncio.get_running_loop().time()
             await self._reports.caught_up(self._engine, connector, self._target(connector), seconds)
+
+    def _is_starting(self, connector: str | None) -> bool:
+        if connector is None:
+            return self._reconfigurations.are_starting
+        return self._reconfigurations.is_busy(connector)
 
     @property
     def _is_settled(self) -> bool:

@@ -24,10 +24,12 @@ class Reconfigurations:
     def __init__(
         self, reconfigure: Callable[[str], Awaitable[None]], *, on_end: Callable[[], None] = lambda: None
     ) -> None:
-        """`on_end` is called after each piece of work."""
+        """`on_end` is called after each start, and after each piece of work."""
         self._reconfigure = reconfigure
         self._on_end = on_end
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._starting: set[str] = set()
+        """Connectors whose start is going on."""
 
     def start(self, name: str, *, after: Callable[[], Awaitable[bool]] | None = None) -> None:
         """Configures the tasks of a connector, if `after` returns True. Work that is going on starts again."""
@@ -42,6 +44,11 @@ class Reconfigurations:
     def is_busy(self, name: str) -> bool:
         """Whether a connector starts, or is asked for the configurations of its tasks."""
         return name in self._tasks
+
+    @property
+    def are_starting(self) -> bool:
+        """Whether a connector starts."""
+        return bool(self._starting)
 
     def cancel(self, name: str) -> None:
         task = self._tasks.pop(name, None)
@@ -60,7 +67,7 @@ class Reconfigurations:
         self._on_end()
 
     async def _run(self, name: str, after: Callable[[], Awaitable[bool]] | None) -> None:
-        if after is not None and not await after():
+        if after is not None and not await self._started(name, after):
             return
         seconds = BACKOFF_FIRST_SECONDS
         while True:
@@ -76,6 +83,14 @@ class Reconfigurations:
                 )
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds, BACKOFF_MAX_SECONDS)
+
+    async def _started(self, name: str, after: Callable[[], Awaitable[bool]]) -> bool:
+        self._starting.add(name)
+        try:
+            return await after()
+        finally:
+            self._starting.discard(name)
+            self._on_end()
 
 
 _STARTING = "start of a connector"
