@@ -139,6 +139,7 @@ def check_leases(cluster: Cluster, leases: int) -> float:
 
 
 def run(cluster: Cluster, kinds: list[str], *, leases: int, rows: int, waits: bool) -> None:
+    cluster.start()
     rng = random.Random(SEED)
     flow = Flow(cluster, leases)
     cluster.wait_running(flow.connectors)

@@ -117,8 +117,11 @@ class Cluster:
         (directory / "plugins").mkdir()
         (directory / "lives").mkdir()
         shutil.copy(inspect.getfile(LeaseSource), directory / "plugins/lease_source.py")
-        self.broker = BrokerProcess(directory / "broker", BROKER).start()
+        self.broker = BrokerProcess(directory / "broker", BROKER)
         self.workers = [WorkerProcess(directory, self.broker.bootstrap, WORKER) for _ in range(workers)]
+
+    def start(self) -> None:
+        self.broker.start()
         for worker in self.workers:
             worker.start()
 
