@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pytest
@@ -43,6 +44,13 @@ class FlakySource(SourceConnector):
 
     def task_configs(self, max_tasks):
         return [self.config]
+
+    def alter_offsets(self, config, offsets):
+        asked = Path(config["file"] + ".asked")
+        asked.touch()
+        while asked.exists():
+            time.sleep(0.01)
+        return True
 """
 
 
@@ -98,6 +106,22 @@ def test_a_failed_task_is_restarted_if_its_configuration_asks_for_it(worker: Wor
     assert starts.read_text() == "started\n" * 2
     bad = worker.request("PUT", "/connectors/flaky/config", {**config, "kcli.restart.backoff.ms": "-1"})
     assert bad.status == 400 and "kcli.restart.backoff.ms" in bad.text
+
+
+def test_offsets_that_are_altered_for_long_hold_up_nothing_else(worker: WorkerProcess) -> None:
+    file = worker.directory / "altered"
+    config = {"connector.class": "flaky.FlakySource", "file": str(file)}
+    _create(worker, "altered", config)
+    assert worker.request("PUT", "/connectors/altered/stop").status == 204
+    _until(lambda: '"STOPPED"' in worker.request("GET", "/connectors/altered/status").text)
+    asked = file.with_name("altered.asked")
+    with ThreadPoolExecutor() as pool:
+        reset = pool.submit(worker.request, "DELETE", "/connectors/altered/offsets")
+        _until(asked.exists)
+        _create(worker, "beside", config)
+        assert not reset.done()
+        asked.unlink()
+        assert reset.result().status == 200
 
 
 def test_a_new_connector_says_that_it_finds_old_offsets(worker: WorkerProcess) -> None:

@@ -796,12 +796,9 @@ class DistributedHerder:
         config = await self._turns.run(check)
         if self._settings.exactly_once and self._engine.type_of(config) is ConnectorType.SOURCE:
             await self._fence_as_leader(name)
-
-        async def alter() -> str:
-            with self._stages.stage(f"modifying offsets for connector {name}"):
-                return await self._engine.alter_offsets(name, await check(), offsets)
-
-        return await self._turns.run(alter)
+            config = await self._turns.run(check)
+        # The connector's own code is called beside the herder's work, because it may never return.
+        return await self._engine.alter_offsets(name, config, offsets)
 
     # Fencing of zombies.
 
