@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connect.tasks.channel import Channel
@@ -35,6 +35,8 @@ class SinkContext:
 
     config: Config
     consumer: SinkConsumer
+    is_held: Callable[[], bool]
+    """Whether the loop keeps all partitions paused."""
     errant_record_reporter: ErrantRecordReporter | None = None
     rewinds: dict[TopicPartition, int] = field(default_factory=dict)
     timeout_ms: int = -1
@@ -58,7 +60,8 @@ class SinkContext:
 
     def resume(self, *partitions: TopicPartition) -> None:
         self.paused.difference_update(TopicPartition(*partition) for partition in partitions)
-        self.consumer.resume(partitions)
+        if not self.is_held():
+            self.consumer.resume(partitions)
 
     def request_commit(self) -> None:
         self.wants_commit = True
@@ -108,7 +111,7 @@ class SinkLoop:
         self._consumer = SinkConsumer(sink, self)
         config = dict(self._spec.plugin.config)
         reporter = SinkErrorReporter(errors, self._letters) if errors.reporters else None
-        self._context = SinkContext(config, self._consumer, reporter)
+        self._context = SinkContext(config, self._consumer, self._is_held, reporter)
         self._task.context = self._context
         self._consumer.subscribe()
         self._task.start(config)
@@ -166,6 +169,9 @@ class SinkLoop:
             self._resume_all()
         self._channel.note("paused" if self._is_paused else "resumed")
 
+    def _is_held(self) -> bool:
+        return self._is_paused or self._waits_for_retry
+
     def _resume_all(self) -> None:
         self._consumer.resume(self._consumer.assignment - self._context.paused)
 
@@ -182,8 +188,8 @@ class SinkLoop:
                 for message in messages
             }
             self._use_topics()
-            # While a batch waits for another attempt, all partitions are paused. So there is no batch here.
-            self._batch = self._conversion.convert(messages)
+            # A waiting batch stays, because `_after_batch` includes its offsets.
+            self._batch = [*self._batch, *self._conversion.convert(messages)]
         self._put()
 
     def _is_interrupted(self) -> bool:
@@ -321,7 +327,7 @@ class SinkLoop:
 
     def positioned(self) -> None:
         """The consumer reads from its new partitions now, unless they must be paused."""
-        if self._is_paused or self._waits_for_retry:
+        if self._is_held():
             self._consumer.pause(self._consumer.assignment)
         else:
             self._context.paused &= self._consumer.assignment

@@ -194,6 +194,24 @@ def test_a_batch_is_put_again_after_a_retriable_error(it: World) -> None:
     assert it.consumer.paused == set()
 
 
+def test_a_waiting_batch_stays_when_the_task_resumes_its_partitions(it: World) -> None:
+    def fail() -> list[Message]:
+        it.task.error = RetriableException("not now")
+        it.task.context.pause(T0)
+        return messages(["a"])
+
+    def resume() -> list[Message]:
+        it.task.context.resume(T0)
+        assert it.consumer.paused == {T0}, "a batch waits"
+        it.task.error = None
+        return messages(["b"], first=1)
+
+    it.run(it.assign(), fail, resume)
+    assert it.task.log == [("open", "t-0"), ["a", "b"], ("close", "t-0"), "stop"]
+    assert it.consumer.commits == [{T0: 2}]
+    assert it.consumer.paused == set()
+
+
 def test_another_error_fails_the_task_which_is_closed_without_the_batch(it: World) -> None:
     def fail() -> list[Message]:
         it.task.error = ConnectException("boom")
@@ -323,3 +341,13 @@ def test_a_pause_keeps_the_partitions_and_commits(it: World) -> None:
     names = [method for method, _ in it.channel.notes if method in ("paused", "resumed")]
     assert names == ["paused", "resumed"]
     assert it.consumer.commits[0] == {T0: 1, T1: 0}
+
+
+def test_a_task_that_is_paused_cannot_resume_a_partition(it: World) -> None:
+    def resume() -> None:
+        it.task.context.resume(T0)
+        assert it.consumer.paused == {T0}
+        it.control.handle("resume", None)
+
+    it.run(it.assign(), lambda: it.control.handle("pause", None), resume, lambda: None)
+    assert it.consumer.paused == set()
