@@ -187,4 +187,5 @@ def _unescaped(written: str) -> bytes:
 
 
 def _place(record: SinkRecord) -> tuple[str, int, int]:
-    return record.topic, record.partition, record.offset
+    """What is unique, although a transformation may give records of several topics the same topic."""
+    return record.original_topic, record.original_partition, record.original_offset

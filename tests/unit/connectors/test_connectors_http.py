@@ -24,9 +24,13 @@ VALUE = struct_schema({"a": INT32_SCHEMA})
 
 
 def record(number: int, value: object = "struct", key: object = None, topic: str = "t") -> SinkRecord:
+    schema = None
     if value == "struct":
-        return SinkRecord(topic, 0, number, Struct(VALUE, {"a": number}), VALUE, key)
-    return SinkRecord(topic, 0, number, value, None, key)
+        value, schema = Struct(VALUE, {"a": number}), VALUE
+    return SinkRecord(
+        topic, 0, number, value, schema, key,
+        original_topic=topic, original_partition=0, original_offset=number,
+    )  # fmt: skip
 
 
 @contextmanager
@@ -117,6 +121,18 @@ def test_a_transient_error_is_tried_again_without_repetition() -> None:
         assert bodies(target) == [{"a": 1}, {"a": 2}, {"a": 2}, {"a": 2}, {"a": 3}]
         task.put(records)
         assert len(target.requests) == 8
+
+
+def test_records_that_a_transformation_routes_to_one_topic_are_all_sent() -> None:
+    first, second = record(5, "of a", topic="a"), record(5, "of b", topic="b")
+    first.topic = second.topic = "all"
+    with http_target() as target, sink(target.url) as task:
+        target.answer = lambda request: Reply(503 if b"of b" in request.body else 200)
+        with pytest.raises(RetriableException):
+            task.put([first, second])
+        target.answer = lambda request: Reply()
+        task.put([first, second])
+        assert bodies(target) == ["of a", "of b", "of b"]
 
 
 def test_pauses_double_up_to_the_longest() -> None:
