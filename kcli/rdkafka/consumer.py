@@ -102,11 +102,15 @@ class JavaPositions:
                 return  # librdkafka then chooses the positions itself
             if self._on_placed is not None:
                 self._on_placed(places)
-            (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
+            self.assign(consumer, places)
             if self._commits and fresh:
                 consumer.store_offsets(offsets=fresh)
         except KafkaException as error:
             logger().warning("The committed offsets of the group are not known: %s", error.args[0].str())
+
+    def assign(self, consumer: Consumer, places: list[PartitionOffset]) -> None:
+        """Lets the consumer read from these places. Without an offset, librdkafka chooses the position."""
+        (consumer.incremental_assign if self._is_incremental else consumer.assign)(places)
 
 
 def is_end(message: Message) -> bool:

@@ -23,6 +23,9 @@ POLL_RECORDS = 500
 SLICE_S = 0.2
 """The longest single wait for records, because librdkafka's wait cannot be interrupted."""
 
+UNKNOWN_OFFSET = -1
+"""The offset of a partition whose position librdkafka chooses, before its first record."""
+
 
 class Owner(Protocol):
     """Learns of assignments, while the consumer polls."""
@@ -158,9 +161,14 @@ class SinkConsumer:
             self._positions.assigned(consumer, places)
             new = {TopicPartition(place.topic, place.partition) for place in places} - self.assignment
             if new:
-                # The offsets could not be looked up, so librdkafka chooses them.
+                # The offsets could not be looked up, so librdkafka chooses those that the task does not set.
                 self.assignment |= new
-                self._owner.assigned(dict.fromkeys(new, -1))
+                chosen = self._owner.assigned(dict.fromkeys(new, UNKNOWN_OFFSET))
+                for place in places:
+                    offset = chosen.get(TopicPartition(place.topic, place.partition), UNKNOWN_OFFSET)
+                    if offset != UNKNOWN_OFFSET:
+                        place.offset = offset
+                self._positions.assign(consumer, places)
             self._owner.positioned()
         except Exception as error:
             self._error = error

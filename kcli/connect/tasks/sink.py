@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connect.tasks.channel import Channel
-from kcli.connect.tasks.consuming import SinkConsumer
+from kcli.connect.tasks.consuming import UNKNOWN_OFFSET, SinkConsumer
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.conversion import SinkConversion
 from kcli.connect.tasks.metrics import Attributes, Sizes, TaskMetrics, Total
@@ -289,6 +289,10 @@ class SinkLoop:
         LOG.error("%s Offset commit failed, rewinding to last committed offsets", self.name, exc_info=error)
         for partition in partitions:
             if (offset := self._offsets.committed.get(partition)) is not None:
+                if offset == UNKNOWN_OFFSET:
+                    raise ConnectException(
+                        f"The last committed offset of {partition} is not known"
+                    ) from error
                 self._consumer.seek(partition, offset)
                 self._offsets.current[partition] = offset
 

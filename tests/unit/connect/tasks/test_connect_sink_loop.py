@@ -9,7 +9,7 @@ import pytest
 
 from kcli.connect.tasks import sink
 from kcli.connect.tasks.channel import Channel
-from kcli.connect.tasks.consuming import Owner
+from kcli.connect.tasks.consuming import UNKNOWN_OFFSET, Owner
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.plugins import Plugins
 from kcli.connect.tasks.sink import SinkLoop
@@ -280,6 +280,16 @@ def test_a_failed_flush_rewinds_to_the_last_commit(it: World) -> None:
 
     it.run(it.assign(), records("a"), fail_next, recover)
     assert it.consumer.commits == [], "the records come again"
+
+
+def test_a_failed_flush_fails_the_task_where_the_last_commit_is_not_known(it: World) -> None:
+    def fail_next() -> None:
+        it.task.may_commit = ConnectException("disk full")
+        it.commit_due()
+
+    with pytest.raises(ConnectException, match="last committed offset of t-0 is not known"):
+        it.run(it.assign({T0: UNKNOWN_OFFSET}), records("a"), fail_next)
+    assert it.consumer.seeks == [], "the offset would be the end of the partition"
 
 
 def test_a_task_reads_on_from_the_offset_that_it_has_stored_itself(it: World) -> None:
