@@ -60,8 +60,6 @@ class HttpSinkTask(SinkTask):
         pending = [record for record in records if _place(record) not in self._sent]
         for request in self._planned(pending):
             self._deliver(request)
-            self._attempts = 0
-            self._sent.update(map(_place, request.records))
         self._sent.clear()
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
@@ -122,7 +120,7 @@ class HttpSinkTask(SinkTask):
         return self._converter.from_connect(record.topic, record.value_schema, record.value) or b""
 
     def _deliver(self, request: _Request) -> None:
-        """Sends a request. Raises RetriableException if it may succeed later."""
+        """Sends a request, or reports its records. Raises RetriableException if it may succeed later."""
         try:
             self._send(request)
         except RequestFailed as error:
@@ -137,7 +135,9 @@ class HttpSinkTask(SinkTask):
             if error.transient or len(request.records) == 1:
                 self._refuse(request.records, error)
             else:
-                self._send_one_by_one(request)
+                self._deliver_one_by_one(request)
+        self._attempts = 0
+        self._sent.update(map(_place, request.records))
 
     def _send(self, request: _Request) -> None:
         headers = {"Content-Type": "application/json" if self._is_json else "text/plain; charset=utf-8"}
@@ -151,13 +151,10 @@ class HttpSinkTask(SinkTask):
         else:
             self._requests.send(request.method, request.url, body, {} if "content-type" in own else headers)
 
-    def _send_one_by_one(self, request: _Request) -> None:
+    def _deliver_one_by_one(self, request: _Request) -> None:
         """Finds the records for which the server refuses a batch."""
         for record, body in zip(request.records, request.bodies, strict=True):
-            try:
-                self._send(_Request(request.method, request.url, [record], [body]))
-            except RequestFailed as error:
-                self._refuse([record], error)
+            self._deliver(_Request(request.method, request.url, [record], [body]))
 
     def _refuse(self, records: Sequence[SinkRecord], error: Exception) -> None:
         reporter = self.context.errant_record_reporter

@@ -160,6 +160,27 @@ def test_refused_records_are_reported_alone() -> None:
         assert not isinstance(raised.value, RetriableException)
 
 
+def test_a_single_record_of_a_refused_batch_is_tried_again() -> None:
+    reports = Reports()
+
+    def busy(request: SentRequest) -> Reply:
+        sent = json.loads(request.body)
+        return Reply(422 if len(sent) > 1 else 503 if sent == [{"a": 2}] else 200)
+
+    with http_target(busy) as target, sink(target.url, reports, batch_max_size="3") as task:
+        records = [record(1), record(2), record(3)]
+        for _ in range(2):
+            with pytest.raises(RetriableException, match="status 503"):
+                task.put(records)
+        assert timeouts(task) == [5, 10]
+        target.answer = lambda request: Reply()
+        task.put(records)
+        assert bodies(target)[1:] == [
+            [{"a": 1}], [{"a": 2}], [{"a": 2}, {"a": 3}], [{"a": 2}], [{"a": 2}, {"a": 3}]
+        ]  # fmt: skip
+        assert reports.reported == []
+
+
 def test_the_last_retry_reports_the_records() -> None:
     reports = Reports()
     with (
