@@ -66,6 +66,8 @@ class DeadLetters:
     counts: ErrorCounts
 
     def report(self, failure: Failure) -> None:
+        from confluent_kafka import KafkaException
+
         message: Message = failure.record  # type: ignore[assignment]  # only sink tasks have dead letters
         headers: Headers = list(message.headers() or ())
         if self.spec.errors.dead_letter_headers:
@@ -85,10 +87,17 @@ class DeadLetters:
                 return
             except BufferError:
                 self.producer.poll(0.1)
+            except KafkaException as error:  # for example, the dead letter is too large
+                self._delivered(error.args[0], message)
+                return
 
     def flush(self) -> None:
-        """Waits until the reports are in the topic."""
-        self.producer.flush(FLUSH_TIMEOUT_S)
+        """Waits until the reports are in the topic, or have failed. Raises ConnectException after the time-out."""
+        if left := self.producer.flush(FLUSH_TIMEOUT_S):
+            raise ConnectException(
+                f"Dead letters that were not written to {self.spec.errors.dead_letter_topic} "
+                f"in {FLUSH_TIMEOUT_S:.0f} s: {left}"
+            )
 
     def _delivered(self, error: ClientError | None, message: Message) -> None:
         if error is not None:
@@ -180,8 +189,17 @@ class SinkErrorReporter:
         message = getattr(record, "message", None)
         if message is None:
             raise ConnectException("The reported record is not one that this task was given")
+        letters = self.letters
+        if letters is not None:
+            letters.flush()  # so that the failures after it are those of this record
+        failures = self.tolerance.counts.dead_letter_failures
         self.tolerance.failed(
             Failure(message, Stage.TASK_PUT, "org.apache.kafka.connect.sink.SinkTask", error)
         )
-        if self.letters is not None:
-            self.letters.flush()
+        if letters is not None:
+            letters.flush()
+            if self.tolerance.counts.dead_letter_failures > failures:
+                # The task takes the record as handled, and it would be nowhere.
+                raise ConnectException(
+                    f"The reported record was not written to {letters.spec.errors.dead_letter_topic}"
+                ) from error

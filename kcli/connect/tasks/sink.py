@@ -135,8 +135,10 @@ class SinkLoop:
 
     def _end(self) -> None:
         """Commits what the task has written, and leaves the group."""
-        self._close(list(self._offsets.current))
-        self._consumer.close()
+        try:
+            self._close(list(self._offsets.current))
+        finally:
+            self._consumer.close()
 
     @property
     def _interval_s(self) -> float:

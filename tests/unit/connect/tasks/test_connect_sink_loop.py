@@ -12,16 +12,18 @@ from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.consuming import UNKNOWN_OFFSET, Owner
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.plugins import Plugins
+from kcli.connect.tasks.reports import DeadLetters
 from kcli.connect.tasks.sink import SinkLoop
-from kcli.connect.tasks.spec import SinkSpec
+from kcli.connect.tasks.spec import ErrorSpec, SinkSpec
+from kcli.connect.tasks.tolerance import ErrorCounts, Failure, Stage
 from kcli.connectors.interface import Offsets, SinkTask
 from kcli.connectors.records import SinkRecord
 from kcli.errors import KafkaError, RebalanceInProgressException
 from kcli.formats.connect.errors import ConnectException, RetriableException
 from kcli.model.topic_partition import TopicPartition
-from kcli.rdkafka.objects import Message
+from kcli.rdkafka.objects import Message, Producer
 from rigs.connect_plugins import PlainText
-from rigs.connect_tasks import WorkerChannel, messages, sink_spec
+from rigs.connect_tasks import RdProducer, WorkerChannel, messages, sink_spec
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -290,6 +292,25 @@ def test_a_failed_flush_fails_the_task_where_the_last_commit_is_not_known(it: Wo
     with pytest.raises(ConnectException, match="last committed offset of t-0 is not known"):
         it.run(it.assign({T0: UNKNOWN_OFFSET}), records("a"), fail_next)
     assert it.consumer.seeks == [], "the offset would be the end of the partition"
+
+
+def test_nothing_is_committed_before_the_dead_letters_are_written(it: World) -> None:
+    producer = RdProducer(acknowledges_on_flush=False)
+    letters = DeadLetters(
+        sink_spec(errors=ErrorSpec(dead_letter_topic="dead")), cast("Producer", producer), ErrorCounts()
+    )
+
+    def report() -> list[Message]:
+        it.loop._letters = letters
+        (message,) = messages(["bad"])
+        letters.report(Failure(message, Stage.VALUE_CONVERTER, "PlainText", ConnectException("no text")))
+        it.commit_due()
+        return [message]
+
+    with pytest.raises(ConnectException, match="not written to dead in 30 s: 1"):
+        it.run(it.assign(), report, lambda: None)
+    assert it.consumer.commits == []
+    assert it.consumer.closed
 
 
 def test_a_task_reads_on_from_the_offset_that_it_has_stored_itself(it: World) -> None:
