@@ -138,7 +138,9 @@ class ExactlyOnce:
             self._begin()
             refusal = self._producer.put(item, self._callback(record))
             if refusal is not None:
+                # Else the offset of a later record would be committed, and no restart would read this one again.
                 self._fail(item.topic, refusal)
+                raise unrecoverable(refusal)
             written.append(record)
         if written:
             self.written += len(written)
@@ -225,6 +227,8 @@ class ExactlyOnce:
         started = time.monotonic()
         text = f"Failed to flush offsets and/or records for task {self._spec.id}"
         try:
+            if self._error is not None:
+                raise self._error
             # After an abort, the offsets of the discarded records need a transaction of their own.
             self._begin()
             for key, value in self._offsets.items():

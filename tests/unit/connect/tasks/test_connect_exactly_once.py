@@ -14,6 +14,7 @@ from kcli.connect.tasks.producing import RecordProducer
 from kcli.connect.tasks.topics import TopicCreation
 from kcli.connectors.interface import RecordMetadata, SourceTask
 from kcli.connectors.records import SourceRecord
+from kcli.errors import RecordTooLargeException
 from kcli.formats.connect.errors import ConnectException
 from rigs.connect_tasks import FakeRecordProducer, RdError, RdProducer, WorkerChannel, source_spec
 
@@ -32,7 +33,8 @@ class World:
         self.task = Task()
         self.client = RdProducer()
         channel = cast("Channel", self.channel)
-        producer = cast("RecordProducer", FakeRecordProducer(self.client))
+        self.producer = FakeRecordProducer(self.client)
+        producer = cast("RecordProducer", self.producer)
         spec = source_spec(boundary=boundary)
         topics = TopicCreation(channel, None)
         self.delivery = ExactlyOnce(spec, channel, self.task, producer, topics, TaskMetrics())
@@ -152,3 +154,24 @@ def test_a_refused_record_fails_the_task() -> None:
     it.client.acknowledge(1, RdError(29))
     with pytest.raises(ConnectException, match="Unrecoverable exception from producer send callback"):
         it.delivery.turn()
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
+def test_no_offset_behind_a_record_that_librdkafka_did_not_take_is_committed(boundary: str) -> None:
+    it = World(boundary)
+    it.producer.refusals[b"b"] = RecordTooLargeException("too large")
+    if it.delivery.boundaries is not None:
+        it.delivery.boundaries.commit_transaction()
+    with pytest.raises(ConnectException, match="Unrecoverable exception from producer send callback"):
+        it.send(it.records("a", "b", "c"))
+    it.delivery.finish(failed=True)
+    assert it.calls == ["begin", "produce t a", "abort"]
+
+
+def test_a_transaction_is_not_committed_after_a_refused_record() -> None:
+    it = World("interval")
+    it.send(it.records("a"))
+    it.client.acknowledge(1, RdError(29))
+    with pytest.raises(ConnectException, match="Failed to flush offsets and/or records for task c-0"):
+        it.delivery.finish(failed=False)
+    assert it.calls == ["begin", "produce t a"]
