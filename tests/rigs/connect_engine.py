@@ -43,6 +43,9 @@ class MemoryOffsets:
         keys = [json.loads(key) for key in self.entries]
         return [partition for name, partition in keys if name == connector]
 
+    def stored_key(self, key: bytes) -> bytes | None:
+        return key if key in self.entries else None
+
     async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
         for key, value in entries.items():
             if value is None:

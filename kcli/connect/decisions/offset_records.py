@@ -64,34 +64,54 @@ class OffsetRecords:
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
-        self._partitions: dict[str, dict[bytes, Partition]] = {}
+        # By connector and by content: the keys of a partition, which may have its fields in several orders.
+        self._keys: dict[str, dict[bytes, tuple[bytes, ...]]] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
         """Applies one record."""
         if key is None:
             _log.warning("Ignoring an offset without a key")
             return
+        had_offset = key in self.entries
         if value is None:
             self.entries.pop(key, None)
         else:
             self.entries[key] = value
+        if had_offset == (value is not None):
+            return
         source = source_partition(key)
         if source is not None:
             connector, partition = source
-            partitions = self._partitions.setdefault(connector, {})
-            if value is None:
-                partitions.pop(key, None)
-            else:
-                partitions[key] = partition
+            keys = self._keys.setdefault(connector, {})
+            content = _content(partition)
+            others = tuple(other for other in keys.pop(content, ()) if other != key)
+            if value is not None or others:
+                keys[content] = others if value is None else (*others, key)
 
     def partitions(self, connector: str) -> Sequence[Partition]:
-        return distinct(self._partitions.get(connector, {}).values())
+        sources = [source_partition(keys[-1]) for keys in self._keys.get(connector, {}).values()]
+        return tuple(source[1] for source in sources if source is not None)
+
+    def stored_key(self, key: bytes) -> bytes | None:
+        """The key of an offset for the same source partition, whose fields may have another order."""
+        if key in self.entries:
+            return key
+        source = source_partition(key)
+        if source is None:
+            return None
+        connector, partition = source
+        keys = self._keys.get(connector, {}).get(_content(partition))
+        return keys[-1] if keys else None
 
 
 def distinct(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
     """The partitions without repetitions. Two keys may have the same partition with its fields in another order."""
-    by_content = {json_bytes(cast("Json", dict(sorted(entry.items())))): entry for entry in partitions}
-    return tuple(by_content.values())
+    return tuple({_content(partition): partition for partition in partitions}.values())
+
+
+def _content(partition: Partition) -> bytes:
+    """The same bytes for each order of the fields."""
+    return json_bytes(cast("Json", dict(sorted(partition.items()))))
 
 
 def _checked(fields: Mapping[str, object] | None) -> Json:

@@ -66,6 +66,9 @@ class OffsetFile:
     def partitions(self, connector: str) -> Sequence[Partition]:
         return self._records.partitions(connector)
 
+    def stored_key(self, key: bytes) -> bytes | None:
+        return self._records.stored_key(key)
+
     async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
         """Raises ConnectException if the file cannot be written. Then the offsets are still in memory, as in Java."""
         async with self._writing:

@@ -36,6 +36,9 @@ class Offsets:
     def partitions(self, connector: str) -> Sequence[Partition]:
         return self._records.partitions(connector)
 
+    def stored_key(self, key: bytes) -> bytes | None:
+        return self._records.stored_key(key)
+
     async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
         await self._log.append(list(entries.items()), as_leader=False)
 
@@ -68,6 +71,9 @@ class ConnectorOffsets:
 
     def partitions(self, connector: str) -> Sequence[Partition]:
         return distinct([*self._workers.partitions(connector), *self._own.partitions(connector)])
+
+    def stored_key(self, key: bytes) -> bytes | None:
+        return self._own.stored_key(key) or self._workers.stored_key(key)
 
     async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
         """Writes to the own store, and then copies in the background.

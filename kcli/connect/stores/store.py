@@ -114,6 +114,10 @@ class OffsetStore(Protocol):
         """The source partitions of a connector that have an offset."""
         ...
 
+    def stored_key(self, key: bytes) -> bytes | None:
+        """The key of an offset for the same source partition, whose fields may have another order."""
+        ...
+
     async def put(self, entries: Mapping[bytes, bytes | None]) -> None: ...
 
 

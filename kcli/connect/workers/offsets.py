@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from kcli.connect.decisions.offset_records import offset_key, offset_value, read_offset
@@ -17,15 +16,7 @@ def stored_key(store: OffsetStore, key: bytes) -> bytes:
     A Java worker wrote the fields of a partition in the order of a hash map. So another order is looked for, if the
     partition has several fields.
     """
-    if store.get(key) is not None:
-        return key
-    connector, partition = json.loads(key)
-    if not isinstance(partition, dict) or len(partition) < 2:
-        return key
-    for other in store.partitions(connector):
-        if other == partition:
-            return offset_key(connector, other)
-    return key
+    return store.stored_key(key) or key
 
 
 def get_offsets(store: OffsetStore, body: object) -> list[str | None]:

@@ -61,3 +61,23 @@ def test_partitions_are_those_with_an_offset() -> None:
     table.replay(b'["a",{"x":2}]', None)
     assert list(table.partitions("a")) == [{"x": 1, "y": 2}]
     assert table.partitions("c") == ()
+
+
+def test_the_key_of_a_partition_is_found_in_every_order_of_its_fields() -> None:
+    table = OffsetRecords()
+    first, second, third = (
+        b'["a",{%s}]' % fields for fields in (b'"x":1,"y":2', b'"y":2,"x":1', b'"y":2, "x":1')
+    )
+    assert table.stored_key(first) is None
+    table.replay(second, b"{}")
+    assert [table.stored_key(key) for key in (first, second, third)] == [second] * 3
+    table.replay(first, b"{}")
+    assert [table.stored_key(key) for key in (first, second, third)] == [first, second, first]
+    table.replay(first, None)
+    assert (table.stored_key(first), list(table.partitions("a"))) == (second, [{"x": 1, "y": 2}])
+    table.replay(second, None)
+    assert (table.stored_key(first), table.partitions("a")) == (None, ())
+    table.replay(second, b"{}")
+    assert table.stored_key(b'["b",{"x":1,"y":2}]') is None, "another connector"
+    assert table.stored_key(b'["a",{"x":1,"y":3}]') is None
+    assert table.stored_key(b'["a",null]') is None

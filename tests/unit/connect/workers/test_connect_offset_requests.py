@@ -1,0 +1,53 @@
+"""The answers to a task that asks for offsets or stores them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcli.connect.decisions import json_values
+from kcli.connect.decisions.offset_records import offset_key
+from kcli.connect.stores.log import MemoryLog
+from kcli.connect.stores.offsets import ConnectorOffsets, Offsets
+from kcli.connect.workers.offsets import get_offsets, put_offsets
+from kcli.protocol.records.schema import Json
+from rigs.loops import on_a_loop
+
+
+def keys(names: range) -> list[str]:
+    return [offset_key("c", {"store": "s", "object": str(name)}).decode() for name in names]
+
+
+@on_a_loop
+async def test_a_key_without_an_offset_is_not_compared_with_all_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Offsets(MemoryLog())
+    await store.start()
+    await put_offsets(store, [[key, "1"] for key in keys(range(100))])
+    new = keys(range(100, 110))
+    encoded: list[Json] = []
+
+    def counting(value: Json) -> bytes:
+        encoded.append(value)
+        return json_values.json_bytes(value)
+
+    monkeypatch.setattr("kcli.connect.decisions.offset_records.json_bytes", counting)
+    assert get_offsets(store, new) == [None] * len(new)
+    await put_offsets(store, [[key, "2"] for key in new])
+    assert len(encoded) <= 3 * len(new)
+    assert get_offsets(store, new) == ["2"] * len(new)
+
+
+@on_a_loop
+async def test_the_own_topic_of_a_connector_takes_precedence_in_each_order_of_fields() -> None:
+    workers = Offsets(MemoryLog())
+    own = Offsets(MemoryLog())
+    store = ConnectorOffsets(own, workers)
+    await workers.start()
+    await store.start()
+    key, other = '["c",{"x":1,"y":2}]', '["c",{"y":2,"x":1}]'
+    await workers.put({key.encode(): b"old"})
+    assert get_offsets(store, [other]) == ["old"]
+    await own.put({other.encode(): b"new"})
+    assert get_offsets(store, [key]) == ["new"]
+    await store.stop()
