@@ -191,7 +191,9 @@ class AtLeastOnce:
 
     def turn(self) -> None:
         self._client.poll(0)
-        if not self._each and not len(self._client) and self._error is None:
+        if self._each:
+            self._acknowledgements.release()
+        elif not len(self._client) and self._error is None:
             self._batches.all_acknowledged()
         if self._error is not None:
             raise unrecoverable(self._error)

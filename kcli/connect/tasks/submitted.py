@@ -99,8 +99,11 @@ class Acknowledgements:
         """The number of records that are not acknowledged, or that wait for an earlier one."""
         return sum(map(len, self._partitions.values()))
 
-    def take(self) -> Entries:
-        """Returns the offsets that may be stored, and that were not returned before."""
+    def release(self) -> None:
+        """Forgets the records whose offsets may be stored, except for the last offset of each partition.
+
+        If they stayed until offsets are stored, the records of a minute would fill the memory.
+        """
         for key, records in list(self._partitions.items()):
             last: Submitted | None = None
             while records and records[0].acknowledged:
@@ -110,6 +113,10 @@ class Acknowledgements:
                 self._acknowledged[key] = offset_value(last.offset)
             if not records:
                 del self._partitions[key]
+
+    def take(self) -> Entries:
+        """Returns the offsets that may be stored, and that were not returned before."""
+        self.release()
         taken, self._acknowledged = self._acknowledged, {}
         return taken
 

@@ -13,6 +13,7 @@ from kcli.connect.tasks.conversion import Outgoing
 from kcli.connect.tasks.metrics import TaskMetrics
 from kcli.connect.tasks.producing import RecordProducer
 from kcli.connect.tasks.spec import ErrorSpec
+from kcli.connect.tasks.submitted import Acknowledgements
 from kcli.connect.tasks.tolerance import Failure, Tolerance
 from kcli.connect.tasks.topics import TopicCreation
 from kcli.connectors.interface import RecordMetadata, SourceTask
@@ -102,6 +103,22 @@ def test_a_task_that_follows_its_records_stores_the_offset_before_the_first_miss
     it.delivery.finish(failed=False)
     assert it.stored() == [offset("b")]
     assert task.known == [("drop", None), ("a", 0), ("b", 1)]
+
+
+@pytest.mark.parametrize(("task", "tolerance"), [(Following(), "none"), (Task(), "all")])
+def test_each_turn_forgets_acknowledged_records(
+    task: Task, tolerance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = World(task, tolerance=tolerance)
+    ledger = Acknowledgements()
+    monkeypatch.setattr(it.delivery, "_acknowledgements", ledger)
+    it.send("a", "b", "c")
+    it.client.acknowledge(2)
+    it.delivery.turn()
+    assert ledger.pending == 1
+    assert it.stored() == [], "the flush is not due"
+    it.delivery.finish(failed=False)
+    assert it.stored() == [offset("b")]
 
 
 def test_the_offset_of_a_dropped_record_is_not_stored_by_itself() -> None:

@@ -27,6 +27,18 @@ def test_an_offset_waits_for_all_records_before_it_in_its_partition() -> None:
     assert (ledger.pending, ledger.take()) == (0, {})
 
 
+def test_acknowledged_records_are_forgotten_before_their_offset_is_taken() -> None:
+    ledger = Acknowledgements()
+    first, second, slow = (ledger.submit("c", record("a", at)) for at in range(3))
+    first.acknowledged = second.acknowledged = True
+    ledger.release()
+    assert ledger.pending == 1
+    slow.acknowledged = True
+    ledger.release()
+    assert ledger.pending == 0
+    assert ledger.take() == {key("a"): b'{"at":2}'}
+
+
 def test_a_record_that_was_not_sent_is_withdrawn() -> None:
     ledger = Acknowledgements()
     first = ledger.submit("c", record("a", 1))
