@@ -28,6 +28,8 @@ LOG = logging.getLogger("org.apache.kafka.connect.runtime.AbstractWorkerSourceTa
 
 PAUSED_TURN_S = 1.0
 """The time between two looks at acknowledgements while a task is paused."""
+OFFSETS_PER_REQUEST = 1000
+"""The most offsets in a request to the worker: few enough for a frame, and for a turn of the worker's event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,11 @@ class WorkerOffsets:
 
     def offsets(self, partitions: Iterable[Partition]) -> Sequence[Offset | None]:
         keys = [offset_key(self.connector, partition).decode() for partition in partitions]
-        values = self.channel.ask("get_offsets", keys)
-        assert isinstance(values, list)
+        values: list[str | None] = []
+        for start in range(0, len(keys), OFFSETS_PER_REQUEST):
+            reply = self.channel.ask("get_offsets", keys[start : start + OFFSETS_PER_REQUEST])
+            assert isinstance(reply, list)
+            values += reply
         return [read_offset(None if value is None else value.encode()) for value in values]
 
 

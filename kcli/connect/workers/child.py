@@ -150,10 +150,9 @@ class Child(asyncio.Protocol):
 
     async def _answer(self, method: str, body: object, number: int) -> None:
         try:
-            reply = Frame(None, await self._owner.answer(method, body), number)
-        except Exception as error:
-            reply = Frame(None, None, number, {"class": java_class(error), "message": str(error)})
-        self._send(reply)
+            self._send(Frame(None, await self._owner.answer(method, body), number))
+        except Exception as error:  # of the owner, or because the answer is too large for a frame
+            self._send(Frame(None, None, number, {"class": java_class(error), "message": str(error)}))
 
     def _answered(self, task: asyncio.Task[None]) -> None:
         was_full = len(self._answering) >= REQUESTS_MAX

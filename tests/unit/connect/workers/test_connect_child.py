@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from kcli.connect.tasks import frames
 from kcli.connect.tasks.frames import Decoder, Frame
 from kcli.connect.workers import child
 from kcli.connect.workers.child import Child, log_context
@@ -44,6 +45,8 @@ class Owner:
         await self.go_on.wait()
         if method == "fail":
             raise DataException("bad")
+        if method == "double":
+            return [body, body]
         return body
 
     def noted(self, method: str, body: object) -> None:
@@ -94,6 +97,26 @@ async def test_a_process_with_too_many_open_requests_is_not_read() -> None:
     (failure,) = (frame for frame in replies if frame.error is not None)
     assert failure.error == {"class": DataException.java_class, "message": "bad"}
     await until(lambda: transport.reading)
+
+
+@on_a_loop
+async def test_an_answer_that_is_too_large_becomes_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 200)
+    owner = Owner()
+    owner.go_on.set()
+    it, transport = connected(owner)
+    it.data_received(Frame("double", "x" * 150, 7).encoded())
+    replies: list[Frame] = []
+
+    def replied() -> bool:
+        replies.extend(transport.sent.frames())
+        return bool(replies)
+
+    await until(replied)
+    (reply,) = replies
+    assert (reply.id, reply.body) == (7, None)
+    assert reply.error is not None
+    assert "expected at most 200" in reply.error["message"]
 
 
 @on_a_loop
