@@ -200,24 +200,34 @@ class Child(asyncio.Protocol):
         self._last = asyncio.get_running_loop().create_task(self._finish(status))
 
     async def _finish(self, status: int) -> None:
+        try:
+            with contextlib.suppress(FrameError):  # nothing after an invalid frame can be read
+                await self._handle_last_frames()
+            await self._read_last_output()
+        finally:
+            # A stop of the task waits for the status, so no error may leave it out.
+            self._close_output()
+            self._transport.abort()
+            for task in self._answering:
+                task.cancel()
+            if not self.status.done():
+                self.status.set_result(status)
+
+    async def _handle_last_frames(self) -> None:
+        """Handles the frames that are left, which may be more than those of one turn."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_FRAMES_S):
                 await self._eof.wait()
-        # The last frames may be more than those of one turn.
         for frame in self._decoder.frames():
             self._handle(frame)
             await asyncio.sleep(0)
+
+    async def _read_last_output(self) -> None:
         for _ in range(LAST_READS_MAX):
             if self._output_fd < 0:
                 break
             self._read_output()
             await asyncio.sleep(0)
-        self._close_output()
-        self._transport.abort()
-        for task in self._answering:
-            task.cancel()
-        if not self.status.done():
-            self.status.set_result(status)
 
 
 def _logger(logger: str) -> logging.Logger:

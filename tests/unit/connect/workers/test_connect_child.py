@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -12,6 +16,7 @@ from kcli.connect.tasks import frames
 from kcli.connect.tasks.frames import Decoder, Frame
 from kcli.connect.workers import child
 from kcli.connect.workers.child import Child, log_context
+from kcli.connect.workers.nursery import Nursery
 from kcli.formats.connect.errors import DataException
 from rigs.loops import on_a_loop, until
 
@@ -51,6 +56,21 @@ class Owner:
 
     def noted(self, method: str, body: object) -> None:
         self.notes.append(body)
+
+
+class OneProcess:
+    """Stands for the nursery. The test is the process: `channel` is its end of the channel."""
+
+    channel: socket.socket
+
+    async def fork(self, descriptors: tuple[int, int], ended: Callable[[int], None]) -> int:
+        self.channel = socket.socket(fileno=os.dup(descriptors[0]))
+        self._ended = ended
+        return 1
+
+    def kill(self, _pid: int) -> None:
+        self.channel.close()
+        self._ended(-signal.SIGKILL)
 
 
 def connected(owner: Owner) -> tuple[Child, Transport]:
@@ -140,3 +160,13 @@ async def test_a_process_can_make_a_limited_number_of_loggers(
     for name in ("a", "new"):
         it.data_received(Frame("log", {"logger": name, "level": logging.ERROR, "text": "t"}).encoded())
     assert [logger for logger, _, _ in caplog.record_tuples] == ["a", "kcli.connect.tasks"]
+
+
+@on_a_loop
+async def test_a_process_that_sends_no_frame_ends(caplog: pytest.LogCaptureFixture) -> None:
+    it, process = Child(Owner(), "[c|task-0] "), OneProcess()
+    await it.start(cast("Nursery", process), Frame("run"))
+    process.channel.sendall(b"\xff\xff\xff\xff rubbish")
+    async with asyncio.timeout(5):
+        assert await asyncio.shield(it.status) == -signal.SIGKILL
+    assert "[c|task-0] The process of the task sent a message of 4294967295 bytes" in caplog.text
