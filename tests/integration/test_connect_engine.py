@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from kcli.client.admin.topics import NewTopic, TopicDescription
-from kcli.connect.model import CONNECTOR, State, TargetState, TaskId
+from kcli.connect.model import CONNECTOR, Config, State, TargetState, TaskId
+from kcli.connect.stores.store import OffsetStore
 from kcli.connect.workers import engine
 from kcli.connect.workers.admin import admin_client
 from kcli.connect.workers.worker import TaskStart
@@ -124,6 +126,37 @@ async def test_a_task_that_cannot_be_made_is_a_failed_task() -> None:
         assert it.statuses.last[task][0] is State.FAILED, "a stop does not change the state of a failed task"
         worker = dict(it.engine.metrics())["kafka.connect:type=connect-worker-metrics"]
         assert worker["task-startup-failure-total"] == 1
+
+
+@contextlib.asynccontextmanager
+async def opening_stores(it: World, start: TaskStart) -> AsyncIterator[asyncio.Task[bool]]:
+    """A start of a task that waits for the topic of its offsets until the end of the block."""
+    begun, opened = asyncio.Event(), asyncio.Event()
+
+    async def offsets_of(_config: Config) -> OffsetStore:
+        begun.set()
+        await opened.wait()
+        return it.offsets
+
+    it.engine.offsets_of = offsets_of
+    starting = asyncio.create_task(it.engine.start_task(start))
+    await begun.wait()
+    yield starting
+    opened.set()
+
+
+@on_a_loop
+async def test_a_task_that_is_stopped_while_its_stores_open_never_runs() -> None:
+    async with engine_alone(task_shutdown_graceful_timeout_ms="500") as it:
+        start = TaskStart(TaskId("c", 0), {"name": "c", **COUNTER}, COUNTER, TargetState.STARTED)
+        async with opening_stores(it, start) as starting:
+            await it.engine.stop_tasks([start.id])
+        assert not await starting
+        assert it.engine.task_ids() == []
+        assert it.statuses.history == [(start.id, State.UNASSIGNED)]
+        async with opening_stores(it, start) as starting:
+            pass
+        assert await starting, "the next assignment starts it"
 
 
 @on_a_loop

@@ -245,13 +245,15 @@ class WorkerEngine:
             raise ConnectException(f"Task already exists in this worker: {start.id}")
         LOG.info("%sCreating task %s", log_context(*start.id), log_name(start.id))
         self._metrics.task_starts.attempts += 1
-        run = await self._new_run(start)
+        run = self._new_run(start)
+        # A stop must reach the task at every await below.
         self._tasks[start.id] = run
         try:
             if start.fence is not None:
                 await run.unless_stopped(start.fence())
             config = self._plans.resolved(start.connector_config)
             self._check_tasks_max(run.context, start.id.connector, config, start.task_count)
+            await run.unless_stopped(self._open_stores(run, config))
             spec = self._plans.task(start.id, start.connector_config, start.task_config, start.target)
             self._metrics.add_task(start.id, spec, run.version)
             is_built = await run.start(self._nursery, spec)
@@ -266,29 +268,23 @@ class WorkerEngine:
             self._metrics.task_starts.failures += 1
         return is_built
 
-    async def _new_run(self, start: TaskStart) -> TaskRun:
-        version, admin, store, worker_store = None, {}, None, None
+    def _new_run(self, start: TaskStart) -> TaskRun:
+        version, admin = None, {}
         try:
             config = self._plans.resolved(start.connector_config)
-            plugin = self._plans.connector_plugin(config)
-            version = plugin.version
+            version = self._plans.connector_plugin(config).version
             admin = self._plans.admin(start.id, config)
-            if self.type_of(config) is ConnectorType.SOURCE:
-                store = await self.offsets_of(config)
-                if config.get("offsets.storage.topic") and self.worker.is_exactly_once:
-                    worker_store = await self.offsets_of({})
         except Exception as error:
             # `start_task` meets the same error, and reports it.
             LOG.debug("Task %s: %s", start.id, error)
-        return TaskRun(
-            start.id,
-            self,
-            version,
-            admin_properties=admin,
-            store=store,
-            worker_store=worker_store,
-            may_start=start.may_start,
-        )
+        return TaskRun(start.id, self, version, admin_properties=admin, may_start=start.may_start)
+
+    async def _open_stores(self, run: TaskRun, config: Texts) -> None:
+        """Gives a source task the stores of its offsets. Their topic may have to be created and read."""
+        if self.type_of(config) is ConnectorType.SOURCE:
+            run.store = await self.offsets_of(config)
+            if config.get("offsets.storage.topic") and self.worker.is_exactly_once:
+                run.worker_store = await self.offsets_of({})
 
     async def stop_tasks(self, tasks: Sequence[TaskId]) -> None:
         runs = [self._tasks[id] for id in tasks if id in self._tasks]

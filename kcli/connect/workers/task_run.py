@@ -47,17 +47,17 @@ class TaskRun:
         version: str | None,
         *,
         admin_properties: Mapping[str, str],
-        store: OffsetStore | None,
-        worker_store: OffsetStore | None,
         may_start: Callable[[], Awaitable[bool]] | None,
     ) -> None:
         self.id = id
         self.version = version
         self._owner = owner
         self._admin = admin_properties
-        self._store = store
-        self._worker_store = worker_store
         self._may_start = may_start
+        self.store: OffsetStore | None = None
+        """The offsets of a source task. Set before `start`."""
+        self.worker_store: OffsetStore | None = None
+        """With exactly once and an offsets topic of the connector: the store of the worker, which gets a copy."""
         self.state = State.UNASSIGNED
         """The last state that was reported."""
         self._child: Child | None = None
@@ -226,14 +226,14 @@ class TaskRun:
 
     @property
     def _stored(self) -> OffsetStore:
-        if self._store is None:
+        if self.store is None:
             raise ConnectException(f"Task {self.id} is not a source task")
-        return self._store
+        return self.store
 
     def _copy_offsets(self, body: object) -> None:
         """With exactly once, a connector's own offsets topic has the offsets. The worker's topic gets a copy."""
-        if self._worker_store is not None:
-            task = asyncio.get_running_loop().create_task(offsets.put_offsets(self._worker_store, body))
+        if self.worker_store is not None:
+            task = asyncio.get_running_loop().create_task(offsets.put_offsets(self.worker_store, body))
             self._copies.add(task)
             task.add_done_callback(self._copied)
 
