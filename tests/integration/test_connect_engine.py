@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from kcli.connect.model import CONNECTOR, Config, State, TargetState, TaskId
 from kcli.connect.stores.store import OffsetStore
 from kcli.connect.workers import engine
 from kcli.connect.workers.admin import admin_client
+from kcli.connect.workers.nursery import Nursery
 from kcli.connect.workers.worker import TaskStart
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_engine, node
@@ -157,6 +158,30 @@ async def test_a_task_that_is_stopped_while_its_stores_open_never_runs() -> None
         async with opening_stores(it, start) as starting:
             pass
         assert await starting, "the next assignment starts it"
+
+
+@on_a_loop
+async def test_a_target_state_reaches_a_task_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_alone(task_shutdown_graceful_timeout_ms="500") as it:
+        config = {"name": "c", **COUNTER}
+        first, second = (TaskStart(TaskId("c", n), config, COUNTER, TargetState.STARTED) for n in (0, 1))
+        async with opening_stores(it, first) as starting:
+            await it.engine.set_target_state("c", TargetState.PAUSED)
+        assert await starting
+        await it.statuses.reach(first.id, State.PAUSED)
+        assert it.statuses.history == [(first.id, State.PAUSED)], "the task has never run"
+        fork = Nursery.fork
+
+        async def paused_fork(
+            nursery: Nursery, descriptors: tuple[int, int], ended: Callable[[int], None]
+        ) -> int:
+            pid = await fork(nursery, descriptors, ended)
+            await it.engine.set_target_state("c", TargetState.PAUSED)
+            return pid
+
+        monkeypatch.setattr(Nursery, "fork", paused_fork)
+        assert await it.engine.start_task(second)
+        await it.statuses.reach(second.id, State.PAUSED)
 
 
 @on_a_loop

@@ -254,7 +254,7 @@ class WorkerEngine:
             config = self._plans.resolved(start.connector_config)
             self._check_tasks_max(run.context, start.id.connector, config, start.task_count)
             await run.unless_stopped(self._open_stores(run, config))
-            spec = self._plans.task(start.id, start.connector_config, start.task_config, start.target)
+            spec = self._plans.task(start.id, start.connector_config, start.task_config, run.target)
             self._metrics.add_task(start.id, spec, run.version)
             is_built = await run.start(self._nursery, spec)
         except Exception as error:
@@ -277,7 +277,14 @@ class WorkerEngine:
         except Exception as error:
             # `start_task` meets the same error, and reports it.
             LOG.debug("Task %s: %s", start.id, error)
-        return TaskRun(start.id, self, version, admin_properties=admin, may_start=start.may_start)
+        return TaskRun(
+            start.id,
+            self,
+            version,
+            target=start.target,
+            admin_properties=admin,
+            may_start=start.may_start,
+        )
 
     async def _open_stores(self, run: TaskRun, config: Texts) -> None:
         """Gives a source task the stores of its offsets. Their topic may have to be created and read."""
@@ -312,7 +319,7 @@ class WorkerEngine:
                 self._connector_failed(connector, error)
         for id, run in self._tasks.items():
             if id.connector == connector:
-                run.note("resume" if target is TargetState.STARTED else "pause")
+                run.set_target(target)
 
     def task_state(self, run: TaskRun, state: State, trace: str | None = None) -> None:
         """Reports the state of a task. Called by `TaskRun`."""

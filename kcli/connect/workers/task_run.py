@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
-from kcli.connect.model import State, TaskId
+from kcli.connect.model import State, TargetState, TaskId
 from kcli.connect.stores.store import OffsetStore
 from kcli.connect.tasks.frames import Frame
 from kcli.connect.tasks.spec import TaskSpec, packed
@@ -46,11 +46,13 @@ class TaskRun:
         owner: TaskOwner,
         version: str | None,
         *,
+        target: TargetState,
         admin_properties: Mapping[str, str],
         may_start: Callable[[], Awaitable[bool]] | None,
     ) -> None:
         self.id = id
         self.version = version
+        self.target = target
         self._owner = owner
         self._admin = admin_properties
         self._may_start = may_start
@@ -90,6 +92,8 @@ class TaskRun:
         if self._owner.lease_end_s is not None:
             child.note("lease", self._owner.lease_end_s)
         child.status.add_done_callback(self._process_ended)
+        if spec.is_paused is (self.target is TargetState.STARTED):
+            self.set_target(self.target)  # it has changed during the fork
         if self._stopping.is_set():
             child.note("stop")
         try:
@@ -127,6 +131,11 @@ class TaskRun:
     def note(self, method: str, body: object = None) -> None:
         if self._child is not None and not self.ended.is_set():
             self._child.note(method, body)
+
+    def set_target(self, target: TargetState) -> None:
+        """Pauses or resumes the task, or decides how it starts if it has no process yet."""
+        self.target = target
+        self.note("resume" if target is TargetState.STARTED else "pause")
 
     async def stop(self, timeout_s: float) -> None:
         """Asks the task to stop, and ends its process after the time-out."""
