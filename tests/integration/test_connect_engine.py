@@ -22,7 +22,7 @@ from kcli.connect.workers.worker import TaskStart
 from kcli.formats.connect.errors import ConnectException
 from rigs import connect_engine, node
 from rigs.connect_engine import World
-from rigs.loops import on_a_loop, until
+from rigs.loops import on_a_loop, some_turns, until
 
 COUNTER = {"connector.class": "gold.CounterSource", "tasks.max": "1", "topic": "numbers", "pause.ms": "1"}
 TROUBLE = {"connector.class": "rigs.Trouble", "tasks.max": "1"}
@@ -182,6 +182,18 @@ async def test_a_target_state_reaches_a_task_that_starts(monkeypatch: pytest.Mon
         monkeypatch.setattr(Nursery, "fork", paused_fork)
         assert await it.engine.start_task(second)
         await it.statuses.reach(second.id, State.PAUSED)
+
+
+@on_a_loop
+async def test_the_answer_of_a_cancelled_call_is_not_that_of_the_next_call() -> None:
+    async with engine_alone() as it:
+        config = {"name": "m", "connector.class": "rigs.Monitor"}
+        await it.engine.start_connector("m", config, TargetState.STARTED)
+        first = asyncio.create_task(it.engine.task_configs("m"))
+        await some_turns(1)  # an answer needs more turns
+        first.cancel()
+        (task,) = await it.engine.task_configs("m")
+        assert task["calls"] == "2"
 
 
 @on_a_loop

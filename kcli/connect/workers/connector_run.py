@@ -71,19 +71,26 @@ class ConnectorProcess:
 
         Raises CallError, or ConnectException if the process ends or takes too long.
         """
-        async with self._calling:
-            if self._idle is not None:
-                self._idle.cancel()
-                self._idle = None
-            if self._child is None:
-                self._child = await self._new_child()
-                if started and method != "start":
-                    await self._exchange("start", None)
-            try:
-                return await self._exchange(method, body)
-            finally:
-                if not self._monitors and self._child is not None:
-                    self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end_idle)
+        await self._calling.acquire()
+        # An answer has no number, so the next call may only begin when this one has its answer, even if its caller is
+        # cancelled.
+        exchange = asyncio.get_running_loop().create_task(self._call(method, body, is_started=started))
+        exchange.add_done_callback(lambda _: self._calling.release())
+        return await asyncio.shield(exchange)
+
+    async def _call(self, method: str, body: object, *, is_started: bool) -> object:
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._child is None:
+            self._child = await self._new_child()
+            if is_started and method != "start":
+                await self._exchange("start", None)
+        try:
+            return await self._exchange(method, body)
+        finally:
+            if not self._monitors and self._child is not None:
+                self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._end_idle)
 
     async def _new_child(self) -> Child:
         child = Child(self, log_context(self._spec.connector))
@@ -112,7 +119,7 @@ class ConnectorProcess:
 
     async def close(self, timeout_s: float) -> None:
         """Stops the Connector object, and ends its process. A call that takes longer than the time-out fails."""
-        if self._calling.locked() and self._child is not None:
+        if self._calling.locked():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s), self._calling:
                     pass
