@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from kcli.connect.config.plugin import Plugin, PluginType, load_class
 from kcli.connect.config.worker import distributed_config
+from kcli.connect.decisions.offset_records import OffsetRecords
 from kcli.connect.model import Config, State, TargetState, TaskId
 from kcli.connect.stores.store import OffsetStore
 from kcli.connect.workers.engine import WorkerEngine
@@ -28,7 +29,11 @@ PATIENCE_S = 20.0
 class MemoryOffsets:
     """Implements `OffsetStore`."""
 
-    entries: dict[bytes, bytes] = field(default_factory=dict)
+    records: OffsetRecords = field(default_factory=OffsetRecords)
+
+    @property
+    def entries(self) -> Mapping[bytes, bytes]:
+        return self.records.entries
 
     async def start(self) -> None: ...
 
@@ -37,21 +42,17 @@ class MemoryOffsets:
     async def refresh(self) -> None: ...
 
     def get(self, key: bytes) -> bytes | None:
-        return self.entries.get(key)
+        return self.records.entries.get(key)
 
     def partitions(self, connector: str) -> Sequence[Mapping[str, object]]:
-        keys = [json.loads(key) for key in self.entries]
-        return [partition for name, partition in keys if name == connector]
+        return self.records.partitions(connector)
 
     def stored_key(self, key: bytes) -> bytes | None:
-        return key if key in self.entries else None
+        return self.records.stored_key(key)
 
     async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
         for key, value in entries.items():
-            if value is None:
-                self.entries.pop(key, None)
-            else:
-                self.entries[key] = value
+            self.records.replay(key, value)
 
 
 @dataclass(slots=True)
