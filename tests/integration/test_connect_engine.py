@@ -111,6 +111,11 @@ async def test_placeholders_come_back_in_the_configurations_of_tasks() -> None:
         (task,) = await it.engine.task_configs("c")
         assert task["password"] == "${env:X}"
         assert "nothing" not in task
+        chosen = {"name": "t", **TROUBLE, "configs": "chosen", "user": "${env:X}", "password": "${env:X}"}
+        await it.engine.start_connector("t", chosen, TargetState.STARTED)
+        (task,) = await it.engine.task_configs("t")
+        assert task["user"] == "${env:X}"
+        assert "password" not in task, "a task gets only the keys that its connector chose for it"
 
 
 @on_a_loop

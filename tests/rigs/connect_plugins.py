@@ -288,6 +288,8 @@ class TroubleSource(SourceConnector):
                 return [{"n": object()}]
             case "texts":
                 return ["n"]
+            case "chosen":
+                return [{"user": self.config["user"]}]
             case "exit":
                 sys.exit("the connector gives up")
         return super().task_configs(max_tasks)

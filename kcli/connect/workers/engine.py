@@ -175,9 +175,9 @@ class WorkerEngine:
         extra = {"task.class": _class_name(loaded.task_class)}
         if self.type_of(config) is ConnectorType.SINK:
             extra |= {key: resolved[key] for key in ("topics", "topics.regex") if resolved.get(key)}
-        # The stored configurations of tasks must not contain secrets, so the placeholders are put back.
+        # The stored configurations of tasks must not contain secrets, so the placeholders of their keys are put back.
         raw = {key: value for key, value in config.items() if value is not None and resolved[key] != value}
-        return [{**task, **extra, **raw} for task in configs]
+        return [{key: raw.get(key, value) for key, value in {**task, **extra}.items()} for task in configs]
 
     def _check_tasks_max(self, context: str, name: str, config: Texts, count: int) -> None:
         values = self._plans.values(name, config)
