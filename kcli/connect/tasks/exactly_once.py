@@ -124,29 +124,34 @@ class ExactlyOnce:
         self._end_batch()
 
     def _send_all(self, records: Sequence[SourceRecord], outgoing: Iterable[Outgoing | None]) -> None:
-        written = []
-        for record, item in zip(records, outgoing, strict=True):
-            if item is None:
-                if self._follows:
+        written: list[SourceRecord] = []
+        try:
+            for record, item in zip(records, outgoing, strict=True):
+                if item is not None:
+                    self._write(record, item)
+                    written.append(record)
+                elif self._follows:
                     self._sent.append((record, None))
-                continue
-            if item.topic == self._source.offsets_topic:
-                raise ConnectException(
-                    "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
-                )
-            self._topics.ensure(item.topic)
-            self._begin()
-            refusal = self._producer.put(item, self._callback(record))
-            if refusal is not None:
-                # Else the offset of a later record would be committed, and no restart would read this one again.
-                self._fail(item.topic, refusal)
-                raise unrecoverable(refusal)
-            written.append(record)
-        if written:
-            self.written += len(written)
-            self._records_in_transaction += len(written)
-            self._offsets |= latest_offsets(self._spec.connector, written)
+        finally:
+            # A task that is stopped in the middle commits the records that it has written, with their offsets.
+            if written:
+                self.written += len(written)
+                self._records_in_transaction += len(written)
+                self._offsets |= latest_offsets(self._spec.connector, written)
         self._client.poll(0)
+
+    def _write(self, record: SourceRecord, item: Outgoing) -> None:
+        if item.topic == self._source.offsets_topic:
+            raise ConnectException(
+                "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
+            )
+        self._topics.ensure(item.topic)
+        self._begin()
+        refusal = self._producer.put(item, self._callback(record))
+        if refusal is not None:
+            # Else the offset of a later record would be committed, and no restart would read this one again.
+            self._fail(item.topic, refusal)
+            raise unrecoverable(refusal)
 
     def _callback(self, record: SourceRecord) -> Callable[[ClientError | None, Message], None]:
         if not self._follows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import cast
 
 import pytest
@@ -11,6 +12,7 @@ from kcli.connect.tasks.conversion import Outgoing
 from kcli.connect.tasks.exactly_once import ExactlyOnce
 from kcli.connect.tasks.metrics import TaskMetrics
 from kcli.connect.tasks.producing import RecordProducer
+from kcli.connect.tasks.tolerance import Stopping
 from kcli.connect.tasks.topics import TopicCreation
 from kcli.connectors.interface import RecordMetadata, SourceTask
 from kcli.connectors.records import SourceRecord
@@ -175,3 +177,18 @@ def test_a_transaction_is_not_committed_after_a_refused_record() -> None:
     with pytest.raises(ConnectException, match="Failed to flush offsets and/or records for task c-0"):
         it.delivery.finish(failed=False)
     assert it.calls == ["begin", "produce t a"]
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_a_stop_in_the_middle_of_a_batch_commits_the_offsets_of_what_is_written(boundary: str) -> None:
+    it = World(boundary)
+    records = it.records("a", "b")
+
+    def converted() -> Iterator[Outgoing]:
+        yield Outgoing("t", b"a", None, -1, 0, None)
+        raise Stopping
+
+    with pytest.raises(Stopping):
+        it.delivery.send(records, converted())
+    it.delivery.finish(failed=False)
+    assert it.calls == ["begin", "produce t a", 'produce offsets {"at":"a"}', "commit"]
