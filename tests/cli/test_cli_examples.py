@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,10 @@ import pytest
 from kcli.cli.main import run
 from kcli.cli.man import ROOT_EXAMPLES
 from kcli.cli.syntax.registry import TOOLS
+from kcli.cli.tools.connect.rest_calls import URL_VARIABLE
 from kcli.command.examples import Example
 from kcli.testing.broker_process import BrokerProcess, free_port
+from rigs.connect_worker import WorkerProcess
 
 SHELL_TIMEOUT_SECONDS = 120.0
 READY = "started"
@@ -40,6 +44,8 @@ controller.listener.names=CONTROLLER
 log.dirs=node-logs
 """
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+CONNECT_URL = "http://localhost:8083"
+"""Where the examples look for a worker of Kafka Connect."""
 LOGIN = f"""\
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=PLAIN
@@ -107,9 +113,38 @@ def _fill(broker: BrokerProcess) -> None:
     group.close()
 
 
+@pytest.fixture(scope="module")
+def worker(stage: tuple[BrokerProcess, Path]) -> Iterator[WorkerProcess]:
+    """A worker of Kafka Connect that has the connector which the examples name."""
+    broker, directory = stage
+    with WorkerProcess(directory, broker.bootstrap, {"group.id": "examples"}) as worker:
+        worker.start()
+        converter = "org.apache.kafka.connect.storage.StringConverter"
+        config = {
+            "connector.class": "FileStreamSink",
+            "topics": "orders",
+            "file": str(directory / "orders.txt"),
+            "key.converter": converter,
+            "value.converter": converter,
+        }
+        assert worker.request("PUT", "/connectors/orders/config", config).status == 201
+        yield worker
+
+
 @pytest.fixture
 def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     """A directory with the files that the examples name."""
+    (tmp_path / "config").mkdir()
+    for path in Path("config").glob("connect-*.properties"):
+        text = path.read_text().replace("localhost:9092", stage[0].bootstrap)
+        text = re.sub(
+            "^#?listeners=.*", f"listeners=http://127.0.0.1:{free_port()}", text, flags=re.MULTILINE
+        )
+        (tmp_path / "config" / path.name).write_text(text)
+    (tmp_path / "connectors").mkdir()
+    (tmp_path / "connectors/lines.properties").write_text(
+        "name=lines\nconnector.class=FileStreamSource\nfile=in.txt\ntopic=lines\n"
+    )
     (tmp_path / "data").symlink_to(stage[1] / "data")
     (tmp_path / "topics.yaml").write_text(TOPICS)
     secured = f"bootstrap.servers={_secured(stage[0])}\n"
@@ -125,9 +160,17 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     "example", examples(), ids=lambda example: example.purpose.rstrip(":").replace(" ", "-")
 )
 def test_an_example_does_what_its_command_promises(
-    example: Example, stage: tuple[BrokerProcess, Path], here: Path
+    example: Example,
+    stage: tuple[BrokerProcess, Path],
+    here: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     broker = stage[0]
+    if CONNECT_URL in example.shell or example.shell.startswith("kcli connect "):
+        url = request.getfixturevalue("worker").url
+        monkeypatch.setenv(URL_VARIABLE, url)
+        example = replace(example, shell=example.shell.replace(CONNECT_URL, url))
     metrics = broker.overrides["kcli.metrics.listener"]
     shell = example.shell.replace("localhost:9092", broker.bootstrap).replace("localhost:9999", metrics)
     for address in ("localhost:9093", "h:9093"):

@@ -67,6 +67,10 @@ OTHER: dict[str, str] = {
     "spark-submit": "--version",
     "profile": "list",
     "console": "--bootstrap-server {server}",
+    "connect": "list --url http://{server}",
+    "connect-standalone": "{missing}",
+    "connect-distributed": "{missing}",
+    "connect-plugin-path": "list --plugin-path {missing}",
 }
 """The other commands. They are only interrupted while they are imported."""
 

@@ -7,6 +7,7 @@ import logging
 import resource
 import socket
 import threading
+import traceback
 from typing import Protocol, cast
 
 from kcli.connect.tasks.channel import Channel, mapping
@@ -119,6 +120,8 @@ def _live(loop: Loop, channel: Channel, control: Control) -> BaseException | Non
             loop.run()
     except BaseException as error:
         failure = error
+        # A task that needs too much memory leaves some for the report and its end: the locals of its code are freed.
+        traceback.clear_frames(error.__traceback__)
         _log_failure(loop, error, is_stopping=control.is_stopping)
     ending.stop()
     try:

@@ -38,6 +38,7 @@ command = Command(
         Example(
             "Start a worker:",
             "kcli connect-distributed config/connect-distributed.properties",
+            exit_code=130,
             is_endless=True,
         ),
     ),

@@ -42,6 +42,7 @@ command = Command(
             "Copy the lines of a file to a topic, and the topic to another file:",
             "kcli connect-standalone config/connect-standalone.properties \\\n"
             "  config/connect-file-source.properties config/connect-file-sink.properties",
+            exit_code=130,
             is_endless=True,
         ),
     ),
