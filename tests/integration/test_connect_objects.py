@@ -50,11 +50,11 @@ def produce(bootstrap: str, first: int, end: int) -> None:
     librdkafka.produce(bootstrap, "orders", [{"value": value.encode(), "partition": 0} for value in values])
 
 
-def task_processes(parent: int) -> list[int]:
-    """The processes of running tasks: the children of the process from which the worker forks them."""
-    return [
-        grandchild for child in children(parent) for grandchild in children(child) if not children(grandchild)
-    ]
+def task_processes(worker: WorkerProcess) -> list[int]:
+    """The processes of tasks and connectors: the children of the process from which the worker forks them."""
+    assert worker.process is not None, "started"
+    forked = [grandchild for child in children(worker.process.pid) for grandchild in children(child)]
+    return [process for process in forked if not children(process)]
 
 
 def children(parent: int) -> list[int]:
@@ -100,9 +100,9 @@ async def test_killed_tasks_store_every_record_once_and_a_source_reads_them_back
         await call(process, "PUT", "/connectors/sink/config", sink)
         for least in (3, 12):
             await until(functools.partial(has_objects, tmp_path, least))
-            assert process.process is not None
-            (task,) = task_processes(process.process.pid)
-            os.kill(task, signal.SIGKILL)
+            # The process of the connector ends a second after its last call.
+            await until(lambda: len(task_processes(process)) == 1)
+            os.kill(task_processes(process)[0], signal.SIGKILL)
 
             async def is_failed() -> bool:
                 return await task_state(process, "sink") == "FAILED"
