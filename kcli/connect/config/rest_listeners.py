@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError, ConfigValue
-from kcli.model.addresses import MAX_PORT, Address
-from kcli.model.java_text import natural, split_list, trim
+from kcli.model.addresses import Address, read_address
+from kcli.model.java_text import split_list, trim
 
-_PATTERN = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII | re.DOTALL)
 HTTPS_PREFIX = "listeners.https."
 ADMIN_HTTPS_PREFIX = "admin.listeners.https."
 BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -108,16 +106,16 @@ def _listeners(urls: ConfigValue) -> Sequence[RestListener]:
 
 
 def _listener(url: str) -> RestListener:
-    match = _PATTERN.fullmatch(url)
-    port = None if match is None else natural(match[3])
-    if match is None or port is None or port > MAX_PORT:
+    protocol, separator, host_port = url.rpartition("://")
+    address = read_address(host_port)
+    if not separator or address is None:
         raise ConfigError(
             "Listener doesn't have the right format (protocol://hostname:port).", key="listeners"
         )
-    protocol = match[1].lower()
+    protocol = protocol.lower()
     if protocol not in ("http", "https"):
         raise ConfigError('Listener protocol must be either "http" or "https".', key="listeners")
-    return RestListener(protocol == "https", match[2], port)
+    return RestListener(protocol == "https", address.host, address.port)
 
 
 def _extension(name: str) -> str:
