@@ -78,6 +78,14 @@ class SinkRecord:
     original_partition: int = -1
     original_offset: int = -1
 
+    @property
+    def origin(self) -> tuple[str, int, int]:
+        """The topic, the partition and the offset where the record stands. They are unique, although a transformation
+        may give the records of several topics the same topic."""
+        if not self.original_topic:
+            return self.topic, self.partition, self.offset
+        return self.original_topic, self.original_partition, self.original_offset
+
     def __str__(self) -> str:
         own = (
             f"kafkaOffset={self.offset}, timestampType={self.timestamp_type}, originalTopic={self.original_topic}, "

@@ -206,3 +206,14 @@ def test_the_example_file_has_known_keys() -> None:
     config = load(str(Path(__file__).resolve().parents[2] / "config/connect-search-sink.properties"))
     SearchSettings.of(config)
     assert not config.keys() - set(SEARCH_KEYS) - {"name", "connector.class", "tasks.max", "topics"}
+
+
+def test_records_of_two_topics_in_one_index_are_documents_of_their_own() -> None:
+    engine = SearchEngine()
+    routed = [
+        record(5, None, {"from": topic}, original_topic=topic, original_partition=0, original_offset=5)
+        for topic in ("a", "b")
+    ]
+    with sink(engine, key_ignore="true") as task:
+        task.put(routed)
+    assert engine.documents == {"orders": {"a+0+5": {"from": "a"}, "b+0+5": {"from": "b"}}}

@@ -57,7 +57,7 @@ class HttpSinkTask(SinkTask):
         """The records of a failed `put` that were sent or reported before the failure, and are not repeated."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        pending = [record for record in records if _place(record) not in self._sent]
+        pending = [record for record in records if record.origin not in self._sent]
         for request in self._planned(pending):
             self._deliver(request)
         self._sent.clear()
@@ -137,7 +137,7 @@ class HttpSinkTask(SinkTask):
             else:
                 self._deliver_one_by_one(request)
         self._attempts = 0
-        self._sent.update(map(_place, request.records))
+        self._sent.update(record.origin for record in request.records)
 
     def _send(self, request: _Request) -> None:
         headers = {"Content-Type": "application/json" if self._is_json else "text/plain; charset=utf-8"}
@@ -162,7 +162,7 @@ class HttpSinkTask(SinkTask):
             raise ConnectException(f"The server does not accept a record: {error}") from error
         for record in records:
             reporter.report(record, error)
-            self._sent.add(_place(record))
+            self._sent.add(record.origin)
 
 
 class HttpSinkConnector(SinkConnector):
@@ -181,8 +181,3 @@ class HttpSinkConnector(SinkConnector):
 def _unescaped(written: str) -> bytes:
     """The text of a key, whose value is trimmed. So a line break at its begin or end is written as \\n."""
     return written.replace("\\n", "\n").replace("\\t", "\t").encode()
-
-
-def _place(record: SinkRecord) -> tuple[str, int, int]:
-    """What is unique, although a transformation may give records of several topics the same topic."""
-    return record.original_topic, record.original_partition, record.original_offset

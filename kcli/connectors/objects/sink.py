@@ -11,7 +11,7 @@ from kcli.connectors.interface import Config, Offsets, SinkConnector, SinkTask
 from kcli.connectors.objects.formats import format_named
 from kcli.connectors.objects.sink_keys import SINK_KEYS, SinkSettings, partitioner_errors
 from kcli.connectors.objects.store_keys import FORMAT, open_store, store_errors
-from kcli.connectors.objects.writing import PartitionWriter, original_offset
+from kcli.connectors.objects.writing import PartitionWriter
 from kcli.connectors.records import SinkRecord
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.topic_partition import TopicPartition
@@ -74,7 +74,7 @@ class ObjectSinkTask(SinkTask):
         """Discards all open objects, and reads their records again after a pause."""
         self._failures += 1
         # A partition whose first records are in this batch has no stored offset yet.
-        offsets = {_partition(record): original_offset(record) for record in reversed(records)}
+        offsets = {_partition(record): record.origin[2] for record in reversed(records)}
         for partition, writer in self._writers.items():
             if (offset := writer.discard()) is not None:
                 offsets[partition] = offset
@@ -88,9 +88,7 @@ class ObjectSinkTask(SinkTask):
 
 def _partition(record: SinkRecord) -> TopicPartition:
     """The partition before transformations, whose offsets the worker commits."""
-    if not record.original_topic:
-        return TopicPartition(record.topic, record.partition)
-    return TopicPartition(record.original_topic, record.original_partition)
+    return TopicPartition(*record.origin[:2])
 
 
 class ObjectSinkConnector(SinkConnector):

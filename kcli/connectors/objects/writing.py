@@ -56,7 +56,7 @@ class PartitionWriter:
 
         An offset before the stored ones begins again there: the topic may be a new one, or a user has set the offset.
         """
-        offset = original_offset(record)
+        offset = record.origin[2]
         if self.stored_offset is None:
             self.stored_offset = offset
         if self._next_offset is not None and offset < self._next_offset:
@@ -135,19 +135,9 @@ class PartitionWriter:
 
     def _open(self, record: SinkRecord, directory: str) -> _OpenObject:
         settings = self._settings
-        first = FirstRecord(
-            record.original_topic or record.topic, _original_partition(record), original_offset(record)
-        )
+        first = FirstRecord(*record.origin)
         name = settings.layout.name(record.topic, directory, first, settings.format.extension)
         upload = self._store.upload(name, settings.part_bytes, settings.upload_options)
         return _OpenObject(
             record.value_schema, upload, encoder(settings.format, record.value_schema, upload, name)
         )
-
-
-def original_offset(record: SinkRecord) -> int:
-    return record.original_offset if record.original_topic else record.offset
-
-
-def _original_partition(record: SinkRecord) -> int:
-    return record.original_partition if record.original_topic else record.partition

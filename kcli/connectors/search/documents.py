@@ -67,14 +67,14 @@ class DocumentMaker:
             return Document(record, index, id, _lines(action, b'{"doc":' + body + b',"doc_as_upsert":true}'))
         if not self._settings.ignores_key and not self._settings.upserts:
             # The server refuses an older version, so records that are sent again change nothing.
-            target |= {"version": record.offset, "version_type": "external"}
+            target |= {"version": record.origin[2], "version_type": "external"}
         if record.value is None:
             return Document(record, index, id, _lines({"delete": target}))
         return Document(record, index, id, _lines({"index": target}, self._body(record)))
 
     def _id(self, record: SinkRecord) -> str:
         if self._settings.ignores_key:
-            return f"{record.topic}+{record.partition}+{record.offset}"
+            return "+".join(map(str, record.origin))
         key = record.key
         if key is None:
             raise DataException("The key is the id of the document, so it must not be null: see key.ignore")
