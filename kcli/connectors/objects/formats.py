@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Protocol
-
-from kcli.connectors.objects.store import Upload
-from kcli.formats.connect.converter import SchemaAndValue
-from kcli.formats.connect.schema import Schema
+from typing import Protocol
 
 JSON, CSV, AVRO, PARQUET, BYTES = "json", "csv", "avro", "parquet", "bytes"
 LIBRARIES: Mapping[str, str] = {AVRO: "fastavro", PARQUET: "pyarrow"}
@@ -78,38 +74,3 @@ class Encoder(Protocol):
     def finish(self) -> None:
         """Writes what must be at the end. The upload is not finished."""
         ...
-
-
-def encoder(settings: FormatSettings, schema: Schema | None, target: Upload, name: str) -> Encoder:
-    """An encoder of the object `name`. Raises ConnectException if the format cannot have values of this schema."""
-    # A format is imported when it is used, because pyarrow and fastavro are optional and large.
-    match settings.kind:
-        case "avro":
-            from kcli.connectors.objects.avro_format import AvroEncoder
-
-            return AvroEncoder(settings.avro_codec, schema, target, name)
-        case "parquet":
-            from kcli.connectors.objects.parquet_format import ParquetEncoder
-
-            return ParquetEncoder(settings.parquet_codec, schema, target)
-        case _:
-            from kcli.connectors.objects.text_formats import text_encoder
-
-            return text_encoder(settings, schema, target)
-
-
-def read_values(settings: FormatSettings, file: IO[bytes], position: int) -> Iterator[SchemaAndValue]:
-    """The values of an object after the first `position` values. Raises ConnectException for invalid content."""
-    match settings.kind:
-        case "avro":
-            from kcli.connectors.objects.avro_format import read_avro
-
-            return read_avro(file, position)
-        case "parquet":
-            from kcli.connectors.objects.parquet_format import read_parquet
-
-            return read_parquet(file, position)
-        case _:
-            from kcli.connectors.objects.text_formats import read_text
-
-            return read_text(settings, file, position)

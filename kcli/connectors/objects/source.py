@@ -17,7 +17,8 @@ from typing import IO
 
 from kcli.config.definition import ConfigError
 from kcli.connectors.interface import Config, Offset, Partition, SourceConnector, SourceTask
-from kcli.connectors.objects.formats import format_named, read_values
+from kcli.connectors.objects.codecs import read_values
+from kcli.connectors.objects.formats import format_named
 from kcli.connectors.objects.names import Layout
 from kcli.connectors.objects.source_keys import SOURCE_KEYS, TASK_COUNT, TASK_NUMBER, TOPIC, SourceSettings
 from kcli.connectors.objects.store_keys import FORMAT, open_store, store_errors, store_url

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kcli.connectors.objects.formats import Encoder, encoder
+from kcli.connectors.objects.codecs import encoder
+from kcli.connectors.objects.formats import Encoder
 from kcli.connectors.objects.names import FirstRecord
 from kcli.connectors.objects.projection import projection
 from kcli.connectors.objects.rotation import Rotation

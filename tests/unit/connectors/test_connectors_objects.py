@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from kcli.connectors.interface import Offset, Partition
-from kcli.connectors.objects.formats import FormatSettings, encoder, format_of_object, read_values
+from kcli.connectors.objects.codecs import encoder, read_values
+from kcli.connectors.objects.formats import FormatSettings, format_of_object
 from kcli.connectors.objects.sink import ObjectSinkTask
 from kcli.connectors.objects.source import ObjectSourceConnector, ObjectSourceTask
 from kcli.connectors.records import SinkRecord
