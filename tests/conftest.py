@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Gives the tests of Spark priority over the tests of other workers.
+    """Gives the tests of Spark priority over the tests of other workers, and each test the same format of its log.
 
     One worker runs nearly all of them, one after the other (tests/spark/conftest.py). Without priority, it would end
     long after the other workers.
@@ -73,6 +73,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     if is_worker and not item.get_closest_marker("spark") and os.nice(0) == 0:
         os.nice(NICENESS_BESIDE_SPARK)
+    _restore_log_format(item.config)
+
+
+def _restore_log_format(config: pytest.Config) -> None:
+    """Gives `caplog` its own format again. PySpark's logger sets a JSON format on each handler that it gets, and all
+    tests of a process share one handler."""
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    if plugin is not None:
+        plugin.caplog_handler.setFormatter(plugin.formatter)
+        plugin.report_handler.setFormatter(plugin.formatter)
 
 
 def pytest_collection_finish() -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kcli.testing.cluster_processes import ClusterProcesses
 
 TOPIC = "unclean"
 PATIENCE_S = 40.0
+ANSWER_S = 5.0
 OVERRIDES = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "250",
@@ -95,7 +96,14 @@ def next_message(consumer: Consumer) -> Any:
 
 
 def partition_of(admin: AdminClient) -> Any:
-    return admin.list_topics(TOPIC, timeout=PATIENCE_S).topics[TOPIC].partitions[0]
+    """Asks again if no answer comes, because librdkafka may have sent its request to the broker that was killed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return admin.list_topics(TOPIC, timeout=ANSWER_S).topics[TOPIC].partitions[0]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
 
 
 def leader_of(admin: AdminClient) -> int:
