@@ -23,11 +23,12 @@ from kcli.connect.config.plugin_table import PluginTable, load_plugins
 from kcli.connect.config.validator import ConfigValidator
 from kcli.connect.config.worker import ExactlyOnceSource, GroupConfig, WorkerConfig, check_converters
 from kcli.connect.decisions.session import SessionSettings
-from kcli.connect.herders.distributed import DistributedHerder, HerderSettings
+from kcli.connect.herders.distributed import DistributedHerder
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
+from kcli.connect.herders.settings import HerderParts, HerderSettings
 from kcli.connect.herders.standalone import StandaloneHerder
-from kcli.connect.model import Config
+from kcli.connect.model import Config, TaskId
 from kcli.connect.peers.forwarding import Forwarder
 from kcli.connect.peers.internal_requests import InternalRequests
 from kcli.connect.stores.configs import Configs
@@ -39,6 +40,7 @@ from kcli.connect.stores.statuses import Statuses
 from kcli.connect.stores.store import OffsetStore, StatusStore
 from kcli.connect.workers.connector_offsets import OffsetsOf
 from kcli.connect.workers.engine import WorkerEngine
+from kcli.connect.workers.plans import transactional_id
 from kcli.formats.connect.errors import ConnectException
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
@@ -111,6 +113,7 @@ class DistributedWorker:
         assert config.group is not None, "the configuration of a worker in a group"
         group = config.group
         settings = client_config(config.clients.worker(ClientKind.ADMIN))
+        self._group_id = group.group_id
         self._admin = _client(settings, f"{client_id_base(group)}shared-admin")
         self._coordination = _client(settings, group.client_id or f"connect-{_worker_id(url)}")
         self._topics = InternalTopics(group, settings, self._admin, SystemClock())
@@ -122,26 +125,28 @@ class DistributedWorker:
         membership = WorkerMembership(self._coordination, _worker_group(group, url), configs)
         self.herder = DistributedHerder(
             _herder_settings(group, session),
-            kafka_cluster_id=cluster_id,
-            configs=configs,
-            statuses=statuses,
-            reports=reports,
-            engine=self._engine,
-            membership=membership,
-            validator=_validator(config, plugins, self._engine),
-            requests=InternalRequests(Forwarder(tls), session),
-            fence=self._fence,
-            task_transactional_id=lambda task: f"{group.group_id}-{task}",
-            clock=SystemClock(),
-            random_bytes=secrets.token_bytes,
+            HerderParts(
+                configs=configs,
+                statuses=statuses,
+                reports=reports,
+                engine=self._engine,
+                membership=membership,
+                validator=_validator(config, plugins, self._engine),
+                requests=InternalRequests(Forwarder(tls), session),
+                fence=self._fence,
+                clock=SystemClock(),
+                random_bytes=secrets.token_bytes,
+            ),
+            cluster_id,
         )
 
     async def _offsets_of(self, config: Config) -> OffsetStore:
         return await self._own_offsets.of(config)
 
-    async def _fence(self, transactional_ids: Sequence[str]) -> None:
+    async def _fence(self, tasks: Sequence[TaskId]) -> None:
         """Fences the producers of tasks, so that their open transactions end."""
-        await asyncio.gather(*(force_terminate_transaction(self._admin, name) for name in transactional_ids))
+        ids = [transactional_id(self._group_id, task) for task in tasks]
+        await asyncio.gather(*(force_terminate_transaction(self._admin, id) for id in ids))
 
     async def run(self) -> None:
         """Starts, and runs until `stop`. Raises the error of a start that fails, or of a lost group."""

@@ -16,9 +16,10 @@ from kcli.connect.decisions.assignment import configured_work
 from kcli.connect.decisions.config_state import ConfigState, SessionKey
 from kcli.connect.decisions.session import SessionSettings, sign
 from kcli.connect.errors import RestError
-from kcli.connect.herders.distributed import DistributedHerder, HerderSettings
+from kcli.connect.herders.distributed import DistributedHerder
 from kcli.connect.herders.membership import WorkerGroup, WorkerMembership
 from kcli.connect.herders.reports import StatusReports
+from kcli.connect.herders.settings import HerderParts, HerderSettings
 from kcli.connect.model import (
     CONNECTOR,
     Config,
@@ -214,18 +215,19 @@ class Worker:
         session = SessionSettings()
         self.herder = DistributedHerder(
             HerderSettings(session=session, rebalance_delay_max_ms=max_delay_ms),
-            kafka_cluster_id="c",
-            configs=self.configs,
-            statuses=self.statuses,
-            reports=reports,
-            engine=self.engine,
-            membership=membership,
-            validator=NoValidator(),
-            requests=DirectRequests(workers),
-            fence=_no_fence,
-            task_transactional_id=str,
-            clock=clock,
-            random_bytes=random.Random(seed).randbytes,
+            HerderParts(
+                configs=self.configs,
+                statuses=self.statuses,
+                reports=reports,
+                engine=self.engine,
+                membership=membership,
+                validator=NoValidator(),
+                requests=DirectRequests(workers),
+                fence=_no_fence,
+                clock=clock,
+                random_bytes=random.Random(seed).randbytes,
+            ),
+            "c",
         )
         self.task = asyncio.create_task(self.herder.run())
         workers[self.url] = self
@@ -252,5 +254,5 @@ class Worker:
             await client.close()
 
 
-async def _no_fence(ids: Sequence[str]) -> None:
-    raise AssertionError(f"no worker writes in transactions: {ids}")
+async def _no_fence(tasks: Sequence[TaskId]) -> None:
+    raise AssertionError(f"no worker writes in transactions: {tasks}")

@@ -21,6 +21,12 @@ class Changes:
     connectors_of_tasks: set[str] = field(default_factory=set)
     restarts: dict[str, RestartRequest] = field(default_factory=dict)
 
+    @property
+    def concern_work(self) -> bool:
+        """Whether connectors or tasks must start, stop or change."""
+        names = self.connectors or self.target_states or self.connectors_of_tasks
+        return self.needs_rebalance or bool(names)
+
 
 class PendingChanges:
     """Implements ConfigListener: collects changes, and wakes the herder.
