@@ -16,6 +16,7 @@ from kcli.connect.tasks.spec import TaskSpec
 from kcli.connect.tasks.submitted import Acknowledgements, Batches, Entries, Submitted, latest_offsets
 from kcli.connect.tasks.tolerance import Failure, Stage, Stopping, Tolerance
 from kcli.connect.tasks.topics import TopicCreation
+from kcli.connect.tasks.worker_offsets import store_offsets
 from kcli.connectors.interface import SourceTask
 from kcli.connectors.records import SourceRecord
 from kcli.errors import KafkaError
@@ -235,11 +236,7 @@ class AtLeastOnce:
     def _stored(self, entries: Entries) -> bool:
         """Stores offsets through the worker. Returns whether they are stored."""
         try:
-            self._channel.ask(
-                "put_offsets",
-                [[key.decode(), None if value is None else value.decode()] for key, value in entries.items()],
-                self._spec.offset_flush_timeout_ms / 1000,
-            )
+            store_offsets(self._channel, entries, self._spec.offset_flush_timeout_ms / 1000)
         except ConnectException:
             LOG.error("%s Failed to commit offsets", self._name, exc_info=True)
             (self._acknowledgements if self._each else self._batches).give_back(entries)

@@ -15,6 +15,7 @@ from kcli.connect.tasks.producing import RecordProducer, delivery_error
 from kcli.connect.tasks.spec import SourceSpec, TaskSpec
 from kcli.connect.tasks.submitted import Entries, latest_offsets
 from kcli.connect.tasks.topics import TopicCreation
+from kcli.connect.tasks.worker_offsets import request_bodies
 from kcli.connectors.interface import SourceTask
 from kcli.connectors.records import SourceRecord
 from kcli.errors import KafkaError
@@ -248,8 +249,8 @@ class ExactlyOnce:
         self._is_open = False
         self.transaction_sizes.add(self._records_in_transaction)
         self._records_in_transaction = 0
-        entries = [[key.decode(), value and value.decode()] for key, value in self._offsets.items()]
-        self._channel.note("offsets_committed", entries)
+        for pairs in request_bodies(self._offsets):
+            self._channel.note("offsets_committed", pairs)
         self._offsets = {}
 
     def _abort(self, what: str) -> None:

@@ -15,6 +15,7 @@ from kcli.connect.tasks.metrics import TaskMetrics
 from kcli.connect.tasks.spec import SinkSpec, TaskSpec
 from kcli.connect.tasks.tolerance import ErrorCounts
 from kcli.connect.tasks.topics import UsedTopics
+from kcli.connect.tasks.worker_offsets import store_offsets
 from kcli.connectors.interface import Config, JobProgress, JobTask, Offsets
 from kcli.formats.connect.errors import ConnectException
 
@@ -138,12 +139,11 @@ class JobLoop:
 
     def _store(self, progress: JobProgress) -> None:
         """Stores source offsets through the worker."""
-        entries: list[list[str | None]] = []
-        for partition, offset in progress.source_offsets:
-            value = offset_value(offset)
-            key = offset_key(self._spec.connector, partition).decode()
-            entries.append([key, None if value is None else value.decode()])
-        self._channel.ask("put_offsets", entries, self._spec.offset_flush_timeout_ms / 1000)
+        entries = {
+            offset_key(self._spec.connector, partition): offset_value(offset)
+            for partition, offset in progress.source_offsets
+        }
+        store_offsets(self._channel, entries, self._spec.offset_flush_timeout_ms / 1000)
 
     def stop(self) -> None:
         """Stops the program, if the loop has not done it."""

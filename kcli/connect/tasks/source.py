@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcli.connect.decisions.offset_records import offset_key, read_offset
 from kcli.connect.tasks.at_least_once import AtLeastOnce, Delivery
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.control import Control
@@ -20,7 +19,8 @@ from kcli.connect.tasks.reports import reporters
 from kcli.connect.tasks.spec import TaskSpec
 from kcli.connect.tasks.tolerance import Stopping, Tolerance, is_retriable
 from kcli.connect.tasks.topics import TopicCreation
-from kcli.connectors.interface import Config, Offset, OffsetReader, Partition, SourceTask, TransactionContext
+from kcli.connect.tasks.worker_offsets import WorkerOffsets
+from kcli.connectors.interface import Config, OffsetReader, SourceTask, TransactionContext
 from kcli.connectors.records import SourceRecord
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.AbstractWorkerSourceTask")
@@ -28,28 +28,6 @@ LOG = logging.getLogger("org.apache.kafka.connect.runtime.AbstractWorkerSourceTa
 
 PAUSED_TURN_S = 1.0
 """The time between two looks at acknowledgements while a task is paused."""
-OFFSETS_PER_REQUEST = 1000
-"""The most offsets in a request to the worker: few enough for a frame, and for a turn of the worker's event loop."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerOffsets:
-    """Reads offsets through the worker. Implements `OffsetReader`."""
-
-    connector: str
-    channel: Channel
-
-    def offset(self, partition: Partition) -> Offset | None:
-        return self.offsets((partition,))[0]
-
-    def offsets(self, partitions: Iterable[Partition]) -> Sequence[Offset | None]:
-        keys = [offset_key(self.connector, partition).decode() for partition in partitions]
-        values: list[str | None] = []
-        for start in range(0, len(keys), OFFSETS_PER_REQUEST):
-            reply = self.channel.ask("get_offsets", keys[start : start + OFFSETS_PER_REQUEST])
-            assert isinstance(reply, list)
-            values += reply
-        return [read_offset(None if value is None else value.encode()) for value in values]
 
 
 @dataclass(slots=True)

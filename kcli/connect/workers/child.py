@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Protocol, cast
 
 from kcli.connect.model import CONNECTOR
@@ -64,6 +64,7 @@ class Child(asyncio.Protocol):
         self._answering: set[asyncio.Task[None]] = set()
         self._draining = False
         self._eof = asyncio.Event()
+        self._is_killed = False
         self._nursery: Nursery
         self._output = bytearray()
         self._output_fd = -1
@@ -71,8 +72,8 @@ class Child(asyncio.Protocol):
         self.status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """The exit status, when the process has ended and its last frames are handled."""
 
-    async def start(self, nursery: Nursery, first: Frame) -> None:
-        """Forks the process, and sends it the first frame."""
+    async def start(self, nursery: Nursery) -> None:
+        """Forks the process, which then waits for its first frame."""
         loop = asyncio.get_running_loop()
         self._nursery = nursery
         ours, theirs = socket.socketpair()
@@ -90,13 +91,21 @@ class Child(asyncio.Protocol):
         self._output_fd = reading
         loop.add_reader(reading, self._read_output)
         await loop.create_unix_connection(lambda: self, sock=ours)
-        self._send(first)
+
+    def run(self, spec: object, levels: Mapping[str, int]) -> None:
+        """Sends the first frame. Raises FrameError for a `spec` that is too large, and ends the process."""
+        try:
+            self.note("run", {"spec": spec, "levels": dict(levels)})
+        except FrameError:
+            self.kill()
+            raise
 
     def note(self, method: str, body: object = None) -> None:
         self._send(Frame(method, body))
 
     def kill(self) -> None:
-        """Ends the process at once."""
+        """Ends the process at once. What it still sends is ignored, because its successor may already run."""
+        self._is_killed = True
         self._nursery.kill(self.pid)
 
     def _send(self, frame: Frame) -> None:
@@ -139,12 +148,14 @@ class Child(asyncio.Protocol):
     def _handle(self, frame: Frame) -> None:
         if frame.method is None:
             return
-        if frame.id is not None:
+        if frame.method == "log":
+            self._log(frame.body)
+        elif self._is_killed:
+            return
+        elif frame.id is not None:
             task = asyncio.get_running_loop().create_task(self._answer(frame.method, frame.body, frame.id))
             self._answering.add(task)
             task.add_done_callback(self._answered)
-        elif frame.method == "log":
-            self._log(frame.body)
         else:
             self._owner.noted(frame.method, frame.body)
 

@@ -10,7 +10,6 @@ from typing import Protocol
 
 from kcli.connect.model import State
 from kcli.connect.stores.store import OffsetStore
-from kcli.connect.tasks.frames import Frame
 from kcli.connect.tasks.spec import ConnectorSpec, packed
 from kcli.connect.workers import offsets
 from kcli.connect.workers.child import Child, log_context
@@ -94,8 +93,9 @@ class ConnectorProcess:
 
     async def _new_child(self) -> Child:
         child = Child(self, log_context(self._spec.connector))
-        first = Frame("run", {"spec": packed(self._spec), "levels": dict(self._owner.log_levels())})
-        await child.start(self._nursery, first)
+        content = packed(self._spec)
+        await child.start(self._nursery)
+        child.run(content, self._owner.log_levels())
         child.status.add_done_callback(lambda status: self._process_ended(child, status.result()))
         return child
 
@@ -174,7 +174,7 @@ class ConnectorProcess:
 
     async def answer(self, method: str, body: object) -> object:
         if method == "get_offsets":
-            return offsets.get_offsets(await self._store(), body)
+            return await offsets.get_offsets(await self._store(), body)
         raise ConnectException(f"no such request: {method}")
 
 

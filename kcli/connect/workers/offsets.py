@@ -8,6 +8,11 @@ from kcli.connect.decisions.offset_records import offset_key, offset_value, read
 from kcli.connect.model import SourceOffsets
 from kcli.connect.stores.store import OffsetStore
 from kcli.formats.connect.errors import ConnectException
+from kcli.model.pace import mapped
+from kcli.runtime.turns import Turn
+
+KEY_COST = 10
+"""The microseconds to find the key of an offset that has another order of fields, or is new."""
 
 
 def stored_key(store: OffsetStore, key: bytes) -> bytes:
@@ -19,10 +24,14 @@ def stored_key(store: OffsetStore, key: bytes) -> bytes:
     return store.stored_key(key) or key
 
 
-def get_offsets(store: OffsetStore, body: object) -> list[str | None]:
+async def get_offsets(store: OffsetStore, body: object) -> Sequence[str | None]:
     """Answers a task that asks for offsets by their keys."""
-    values = [store.get(stored_key(store, key)) for key in _texts(body)]
-    return [None if value is None else value.decode() for value in values]
+
+    def text(key: bytes) -> str | None:
+        value = store.get(stored_key(store, key))
+        return None if value is None else value.decode()
+
+    return await mapped(Turn(), KEY_COST, _texts(body), text)
 
 
 async def put_offsets(store: OffsetStore, body: object) -> None:
@@ -30,7 +39,9 @@ async def put_offsets(store: OffsetStore, body: object) -> None:
     if not isinstance(body, list):
         raise ConnectException("a request without offsets")
     entries: dict[bytes, bytes | None] = {}
+    pace = Turn()
     for key, value in body:
+        await pace(KEY_COST)
         entries[stored_key(store, str(key).encode())] = None if value is None else str(value).encode()
     await store.put(entries)
 

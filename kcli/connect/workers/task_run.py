@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar
 
 from kcli.connect.model import State, TargetState, TaskId
 from kcli.connect.stores.store import OffsetStore
-from kcli.connect.tasks.frames import Frame
 from kcli.connect.tasks.spec import TaskSpec, packed
 from kcli.connect.workers import admin, offsets
 from kcli.connect.workers.child import Child, log_context
@@ -68,6 +67,7 @@ class TaskRun:
         self._has_ended = False
         self._killed_for = ""
         self._copies: set[asyncio.Task[None]] = set()
+        self._copying = asyncio.Lock()
         self.ended = asyncio.Event()
         """Set when no process runs, and none will."""
 
@@ -86,15 +86,18 @@ class TaskRun:
             self.ended.set()
             return False
         child = Child(self, self.context)
-        first = Frame("run", {"spec": packed(spec), "levels": dict(self._owner.log_levels())})
-        await child.start(nursery, first)
+        content = packed(spec)
+        await child.start(nursery)
+        child.run(content, self._owner.log_levels())
         self._child = child
         if self._owner.lease_end_s is not None:
             child.note("lease", self._owner.lease_end_s)
         child.status.add_done_callback(self._process_ended)
         if spec.is_paused is (self.target is TargetState.STARTED):
             self.set_target(self.target)  # it has changed during the fork
-        if self._stopping.is_set():
+        if self._has_ended:
+            child.kill()  # its stop has timed out during the fork
+        elif self._stopping.is_set():
             child.note("stop")
         try:
             async with asyncio.timeout(BUILD_TIMEOUT_S):
@@ -217,7 +220,7 @@ class TaskRun:
             raise ConnectException(f"Task {self.id} has been cancelled")
         match method:
             case "get_offsets":
-                return offsets.get_offsets(self._stored, body)
+                return await offsets.get_offsets(self._stored, body)
             case "put_offsets":
                 await offsets.put_offsets(self._stored, body)
                 return None
@@ -242,9 +245,13 @@ class TaskRun:
     def _copy_offsets(self, body: object) -> None:
         """With exactly once, a connector's own offsets topic has the offsets. The worker's topic gets a copy."""
         if self.worker_store is not None:
-            task = asyncio.get_running_loop().create_task(offsets.put_offsets(self.worker_store, body))
+            task = asyncio.get_running_loop().create_task(self._copy(self.worker_store, body))
             self._copies.add(task)
             task.add_done_callback(self._copied)
+
+    async def _copy(self, store: OffsetStore, body: object) -> None:
+        async with self._copying:  # so that an older offset is not written after a newer one
+            await offsets.put_offsets(store, body)
 
     def _copied(self, task: asyncio.Task[None]) -> None:
         self._copies.discard(task)

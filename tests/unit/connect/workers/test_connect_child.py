@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
-import socket
-from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -18,6 +15,7 @@ from kcli.connect.workers import child
 from kcli.connect.workers.child import Child, log_context
 from kcli.connect.workers.nursery import Nursery
 from kcli.formats.connect.errors import DataException
+from rigs.connect_process import ScriptedNursery
 from rigs.loops import on_a_loop, until
 
 
@@ -56,21 +54,6 @@ class Owner:
 
     def noted(self, method: str, body: object) -> None:
         self.notes.append(body)
-
-
-class OneProcess:
-    """Stands for the nursery. The test is the process: `channel` is its end of the channel."""
-
-    channel: socket.socket
-
-    async def fork(self, descriptors: tuple[int, int], ended: Callable[[int], None]) -> int:
-        self.channel = socket.socket(fileno=os.dup(descriptors[0]))
-        self._ended = ended
-        return 1
-
-    def kill(self, _pid: int) -> None:
-        self.channel.close()
-        self._ended(-signal.SIGKILL)
 
 
 def connected(owner: Owner) -> tuple[Child, Transport]:
@@ -164,9 +147,36 @@ async def test_a_process_can_make_a_limited_number_of_loggers(
 
 @on_a_loop
 async def test_a_process_that_sends_no_frame_ends(caplog: pytest.LogCaptureFixture) -> None:
-    it, process = Child(Owner(), "[c|task-0] "), OneProcess()
-    await it.start(cast("Nursery", process), Frame("run"))
-    process.channel.sendall(b"\xff\xff\xff\xff rubbish")
+    it, nursery = Child(Owner(), "[c|task-0] "), ScriptedNursery()
+    await it.start(cast("Nursery", nursery))
+    nursery.forked[0].channel.sendall(b"\xff\xff\xff\xff rubbish")
     async with asyncio.timeout(5):
         assert await asyncio.shield(it.status) == -signal.SIGKILL
     assert "[c|task-0] The process of the task sent a message of 4294967295 bytes" in caplog.text
+
+
+@on_a_loop
+async def test_what_a_killed_process_still_sends_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+    owner = Owner()
+    it, nursery = Child(owner, "[c|worker] "), ScriptedNursery(ends_killed=False)
+    await it.start(cast("Nursery", nursery))
+    it.kill()
+    log = {"logger": "a", "level": logging.ERROR, "text": "the last words"}
+    (process,) = nursery.forked
+    process.send(Frame("result", {"value": 1}), Frame("get", "x", 1), Frame("log", log))
+    process.end()
+    async with asyncio.timeout(5):
+        await asyncio.shield(it.status)
+    assert owner.notes == []
+    assert "[c|worker] the last words" in caplog.text
+
+
+@on_a_loop
+async def test_a_process_whose_first_frame_is_too_large_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "FRAME_BYTES_MAX", 200)
+    it, nursery = Child(Owner(), "[c|worker] "), ScriptedNursery()
+    await it.start(cast("Nursery", nursery))
+    with pytest.raises(frames.FrameError):
+        it.run("x" * 200, {})
+    async with asyncio.timeout(5):
+        assert await asyncio.shield(it.status) == -signal.SIGKILL

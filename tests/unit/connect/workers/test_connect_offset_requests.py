@@ -32,10 +32,10 @@ async def test_a_key_without_an_offset_is_not_compared_with_all_partitions(
         return json_values.json_bytes(value)
 
     monkeypatch.setattr("kcli.connect.decisions.offset_records.json_bytes", counting)
-    assert get_offsets(store, new) == [None] * len(new)
+    assert await get_offsets(store, new) == (None,) * len(new)
     await put_offsets(store, [[key, "2"] for key in new])
     assert len(encoded) <= 3 * len(new)
-    assert get_offsets(store, new) == ["2"] * len(new)
+    assert await get_offsets(store, new) == ("2",) * len(new)
 
 
 @on_a_loop
@@ -47,7 +47,7 @@ async def test_the_own_topic_of_a_connector_takes_precedence_in_each_order_of_fi
     await store.start()
     key, other = '["c",{"x":1,"y":2}]', '["c",{"y":2,"x":1}]'
     await workers.put({key.encode(): b"old"})
-    assert get_offsets(store, [other]) == ["old"]
+    assert await get_offsets(store, [other]) == ("old",)
     await own.put({other.encode(): b"new"})
-    assert get_offsets(store, [key]) == ["new"]
+    assert await get_offsets(store, [key]) == ("new",)
     await store.stop()
