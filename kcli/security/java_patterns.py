@@ -3,7 +3,7 @@ Kerberos).
 
 Patterns run in the library RE2, which takes linear time. RE2 does not have all features of Java, such as look-ahead. A
 pattern with such a feature runs in Python's `re`. Such a pattern may take exponential time, so it is used only for
-names of limited length. Both get the pattern from the translator of kcli/model/java_regex.py.
+names of limited length. Both get the pattern from the translator of kcli/model/java_regex/.
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ from kcli.formats.connect.schema import (
     Field,
     Schema,
     SchemaType,
+    check_value,
     decimal_schema,
 )
-from kcli.formats.connect.structs import Struct, check_value
+from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Instant
 
 # A surrogate may stand alone in JSON, but two of them that stand together come back as one character.

@@ -244,7 +244,7 @@ class LoneHerder:
             await steps()
 
     async def create(self, name: str, tasks: int) -> None:
-        """Writes a connector whose tasks had an earlier generation. The group has seen it, and nobody runs it."""
+        """Writes a connector whose tasks had an earlier generation. The group has seen it, and no worker runs it."""
         await self.put(name, tasks)
         await self.configs.put_task_count_record(name, tasks)
         await self.put(name, tasks)

@@ -29,8 +29,8 @@ PLACES = {
     "kcli/model/java_text.py": "the parsers themselves",
     "kcli/model/java_floats.py": OWN,
     "kcli/model/java_numbers.py": "decimal numbers, which have been parsed",
-    "kcli/model/java_regex.py": OWN,
-    "kcli/model/java_date_reader.py": OWN,
+    "kcli/model/java_regex/translator.py": OWN,
+    "kcli/model/java_dates/reader.py": OWN,
     "kcli/connectors/transforms/": "numbers of records",
     "kcli/protocol/batches/": NUMPY,
     "kcli/protocol/wire/": OWN,
@@ -207,7 +207,7 @@ PATTERN_PLACES = {
     "kcli/runtime/hidden_arguments.py": WIDER,
     "kcli/console/messages/": "the languages of filters and of JSON, with words in any script",
     "kcli/spark/jobs/sql/": OTHERS,
-    "kcli/model/java_date_reader.py": "DecimalFormat, which reads digits of any script",
+    "kcli/model/java_dates/reader.py": "DecimalFormat, which reads digits of any script",
 }
 """The files and folders with patterns that match digits and white space of all scripts, and the reasons."""
 

@@ -25,7 +25,7 @@ from kcli.http.broker_metrics import (
     fetch_beans,
 )
 from kcli.model.addresses import Address, read_address
-from kcli.model.java_dates import SimpleDateFormat
+from kcli.model.java_dates.formats import SimpleDateFormat
 from kcli.model.java_floats import java_double
 from kcli.model.object_name import MalformedObjectName, ObjectName
 

@@ -83,7 +83,7 @@ class AssignedWork:
         await asyncio.gather(*(in_turn(self.start_task, task) for task in tasks))
 
     async def start_task(self, task: TaskId) -> bool:
-        """Returns whether the task could be started. With exactly once, the start goes on beside the herder's work."""
+        """Returns whether the task could be started. With exactly once, the herder does not wait for the start."""
         state = self.state
         config, configs = state.connectors[task.connector], state.tasks[task.connector]
         is_exactly_once = self._fencing.is_needed(config)

@@ -16,7 +16,7 @@ from kcli.config.definition import (
 )
 from kcli.connectors.jdbc.dialects import DIALECTS
 from kcli.connectors.keys import number, optional_text, text
-from kcli.model.java_zone_ids import time_zone
+from kcli.model.java_dates.zone_ids import time_zone
 
 CALENDARS = ("LEGACY", "PROLEPTIC_GREGORIAN")
 _PREFIX = "connection."

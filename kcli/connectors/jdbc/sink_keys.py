@@ -35,8 +35,8 @@ from kcli.connectors.jdbc.common_keys import (
 from kcli.connectors.jdbc.dialects import TIMESTAMP_FIELD
 from kcli.connectors.jdbc.moments import Zone
 from kcli.connectors.keys import KeyGroup, names, number, text
+from kcli.model.java_dates.zone_ids import time_zone
 from kcli.model.java_text import trim
-from kcli.model.java_zone_ids import time_zone
 
 INSERT, UPSERT, UPDATE = "insert", "upsert", "update"
 NO_KEY, KAFKA, RECORD_KEY, RECORD_VALUE = "none", "kafka", "record_key", "record_value"

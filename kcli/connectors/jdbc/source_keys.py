@@ -35,9 +35,9 @@ from kcli.connectors.jdbc.common_keys import (
 )
 from kcli.connectors.jdbc.moments import GRANULARITIES, Zone
 from kcli.connectors.keys import KeyGroup, names, number, text
+from kcli.model.java_dates.zone_ids import time_zone
 from kcli.model.java_regex import compile_java
 from kcli.model.java_text import trim
-from kcli.model.java_zone_ids import time_zone
 
 BULK, INCREMENTING, TIMESTAMP = "bulk", "incrementing", "timestamp"
 BOTH = "timestamp+incrementing"
@@ -273,6 +273,11 @@ def _mode_keys() -> list[ConfigKey]:
                   "Whether the task fails if the columns of the mode may be null.", recommender=_MODE),
         "Validate Non Null", Width.SHORT,
     )  # fmt: skip
+    _add_query_keys(group)
+    return group.keys
+
+
+def _add_query_keys(group: KeyGroup) -> None:
     group.add(
         ConfigKey("query", _STRING, "", None, _MEDIUM,
                   "A SELECT statement to copy in place of tables. Except in bulk mode, the connector adds a"
@@ -299,7 +304,6 @@ def _mode_keys() -> list[ConfigKey]:
                   "How often a statement with an error is tried again before the task fails. -1 has no limit."),
         "Query Retry Attempts",
     )  # fmt: skip
-    return group.keys
 
 
 def _connector_keys() -> list[ConfigKey]:

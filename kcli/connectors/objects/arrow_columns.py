@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 from kcli.connectors.objects.libraries import library
@@ -53,12 +54,12 @@ def column_writer(schema: Schema) -> ColumnWriter:
     )
 
 
-def _plain_writer(arrow: Any, schema: Schema) -> ColumnWriter:
+def _plain_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter:
     kind = getattr(arrow, _TYPE_NAMES[schema.type])()
     return ColumnWriter(kind, lambda values: arrow.array(values, kind))
 
 
-def _logical_writer(arrow: Any, schema: Schema) -> ColumnWriter | None:
+def _logical_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter | None:
     match schema.name:
         case schemas.DATE:
             days = arrow.int32()
@@ -81,7 +82,7 @@ def _logical_writer(arrow: Any, schema: Schema) -> ColumnWriter | None:
             return None
 
 
-def _nested_writer(arrow: Any, schema: Schema) -> ColumnWriter | None:
+def _nested_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter | None:
     match schema.type:
         case SchemaType.STRUCT:
             return _struct_writer(arrow, schema)
@@ -112,7 +113,7 @@ def _nested_writer(arrow: Any, schema: Schema) -> ColumnWriter | None:
             return None
 
 
-def _struct_writer(arrow: Any, schema: Schema) -> ColumnWriter:
+def _struct_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter:
     columns = [column_writer(field.schema) for field in schema.fields]
     fields = [
         # A null struct has no values, so its required fields must be nullable too.
@@ -131,7 +132,7 @@ def _struct_writer(arrow: Any, schema: Schema) -> ColumnWriter:
     return ColumnWriter(arrow.struct(fields), write)
 
 
-def _offsets(arrow: Any, values: Sequence[Any]) -> Any:
+def _offsets(arrow: ModuleType, values: Sequence[Any]) -> Any:
     """Where the items of each list begin. None marks a list that is null."""
     offsets: list[int | None] = []
     end = 0
@@ -184,7 +185,7 @@ def column_reader(kind: Any) -> ColumnReader:
     raise ConnectException(f"Connect has no schema for the Parquet column type {kind}")
 
 
-def _plain_types(types: Any) -> list[tuple[Callable[[Any], bool], Schema]]:
+def _plain_types(types: ModuleType) -> list[tuple[Callable[[Any], bool], Schema]]:
     """An unsigned type gets the next larger type."""
     return [
         (types.is_boolean, schemas.BOOLEAN_SCHEMA),
@@ -213,7 +214,7 @@ def _read_floats(array: Any, _schema: Schema) -> Sequence[object]:
     return [None if value is None else Float32(value) for value in array.to_pylist()]
 
 
-def _temporal_reader(arrow: Any, kind: Any) -> ColumnReader:
+def _temporal_reader(arrow: ModuleType, kind: Any) -> ColumnReader:
     if arrow.types.is_date(kind):
         schema, steps, unit = schemas.DATE_SCHEMA, (arrow.date32(), arrow.int32()), MS_PER_DAY
     elif arrow.types.is_time(kind):

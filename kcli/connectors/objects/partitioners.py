@@ -13,8 +13,8 @@ from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.java_strings import java_string
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Instant
-from kcli.model.java_dates import SimpleDateFormat
-from kcli.model.java_zones import offset_at_wall_ms, offset_ms
+from kcli.model.java_dates.formats import SimpleDateFormat
+from kcli.model.java_dates.zones import offset_at_wall_ms, offset_ms
 
 Extract = Callable[[SinkRecord, int], int]
 """Returns the time of a record in milliseconds. The second argument is the time of the clock."""

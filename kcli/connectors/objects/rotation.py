@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from kcli.model.java_zones import offset_at_wall_ms, offset_ms
+from kcli.model.java_dates.zones import offset_at_wall_ms, offset_ms
 
 _DAY_MS = 86_400_000
 

@@ -44,7 +44,7 @@ from kcli.connectors.objects.store_keys import (
     format_settings,
     store_keys,
 )
-from kcli.model.java_zone_ids import time_zone
+from kcli.model.java_dates.zone_ids import time_zone
 
 IGNORE, FAIL = "ignore", "fail"
 PATH_FORMAT, DURATION, ZONE, FIELDS = (

@@ -6,9 +6,9 @@ from kcli.config.definition import ConfigDef, ConfigKey, ConfigType, Importance,
 from kcli.connectors.records import R
 from kcli.connectors.transforms.shared import PACKAGE, KafkaTransformation, with_topic
 from kcli.formats.connect.errors import DataException, JavaException
-from kcli.model.java_dates import SimpleDateFormat
+from kcli.model.java_dates.formats import SimpleDateFormat
 from kcli.model.java_regex import compile_java
-from kcli.model.java_replacement import Replacement
+from kcli.model.java_regex.replacement import Replacement
 
 _REGEX = "regex"
 _REPLACEMENT = "replacement"

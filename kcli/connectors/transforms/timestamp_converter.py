@@ -35,7 +35,7 @@ from kcli.formats.connect.schema import (
 )
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import MS_PER_DAY, Instant, Int64, java_class
-from kcli.model.java_dates import SimpleDateFormat, UnparseableDate
+from kcli.model.java_dates.formats import SimpleDateFormat, UnparseableDate
 from kcli.model.java_numbers import to_long
 from kcli.model.java_text import LONG_MAX, LONG_MIN, trim
 

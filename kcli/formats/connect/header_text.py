@@ -26,7 +26,7 @@ from kcli.formats.connect.values import (
     Int64,
     java_class,
 )
-from kcli.model.java_dates import SimpleDateFormat
+from kcli.model.java_dates.formats import SimpleDateFormat
 
 DATE_PATTERN = "yyyy-MM-dd"
 TIME_PATTERN = "HH:mm:ss.SSS'Z'"

@@ -30,7 +30,7 @@ from kcli.formats.connect.schema import (
     decimal_schema,
 )
 from kcli.formats.connect.values import Float32, Float64, Instant, Int8, Int16, Int32, Int64, as_key
-from kcli.model.java_dates import SimpleDateFormat, UnparseableDate
+from kcli.model.java_dates.formats import SimpleDateFormat, UnparseableDate
 from kcli.model.java_numbers import decimal_to_double, decimal_to_float
 from kcli.model.java_text import (
     BYTE_MAX,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Float64, FrozenMap, Instant
-from kcli.model.java_dates import SimpleDateFormat
+from kcli.model.java_dates.formats import SimpleDateFormat
 from kcli.model.java_floats import java_double, java_float
 
 _HASH_MASK = 0x7FFFFFFF

@@ -17,8 +17,8 @@ from kcli.formats.connect.schema import (
     OPTIONAL_INT64_SCHEMA,
     Schema,
     SchemaType,
+    check_value,
 )
-from kcli.formats.connect.structs import check_value
 from kcli.formats.connect.values import Float32, java_class
 
 _PACKAGE = "org.apache.kafka.connect.converters"

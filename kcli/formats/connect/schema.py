@@ -1,15 +1,17 @@
-"""Schemas of Connect's data model (org.apache.kafka.connect.data.Schema and ConnectSchema)."""
+"""Schemas of Connect's data model, and the check of values (org.apache.kafka.connect.data.Schema and ConnectSchema)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import datetime as dt
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
 from kcli.formats.connect.errors import DataException, SchemaBuilderException
-from kcli.formats.connect.values import Float32, Instant, Int8, Int16, Int32, Int64
+from kcli.formats.connect.values import Float32, Float64, Instant, Int8, Int16, Int32, Int64, java_class
 from kcli.model.java_text import (
     BYTE_MAX,
     BYTE_MIN,
@@ -118,8 +120,6 @@ class Schema:
         return positions
 
     def _checked_default(self) -> object:
-        from kcli.formats.connect.structs import check_value
-
         try:
             # The schema of a struct cannot contain this struct as its default.
             return check_value(replace(self, default=None), self.default)
@@ -167,6 +167,119 @@ def add_position(positions: dict[str, int], name: str) -> None:
     if name in positions:
         raise SchemaBuilderException(f"Cannot create field because of field name duplication {name}")
     positions[name] = len(positions)
+
+
+class StructValue:
+    """A value with named fields, as the check of values knows it. `Struct` in structs.py is the only class of it."""
+
+    __slots__ = ("schema",)
+    schema: Schema
+
+    def validate(self) -> None:
+        """Raises DataException for a value that does not fit its field."""
+        raise NotImplementedError
+
+
+def check_value(schema: Schema, value: object, field_name: str | None = None) -> object:
+    """Checks that a value fits its schema, as ConnectSchema.validateValue. Raises DataException with Java's text.
+
+    Returns the value in the classes of the data model: a `datetime` becomes an `Instant`, a plain `float` under float32
+    a `Float32`. Nearly always this is the same object.
+    """
+    return _fitting(schema, value, "value" if field_name is None else f'field: "{field_name}"')
+
+
+def _fitting(schema: Schema, value: object, location: str) -> object:
+    kind = type(value)
+    usual = schema.usual
+    if kind is usual.kind or (kind is int and usual.least <= value <= usual.most):  # type: ignore[operator]
+        return value
+    if value is None:
+        if schema.optional:
+            return None
+        raise DataException(
+            f"Invalid value: null used for required {location}, schema type: {schema.type.name}"
+        )
+    is_logical = schema.name in LOGICAL_NAMES
+    checked = _fit_logical(schema, value) if is_logical else _fit(schema.type, value)
+    if checked is None:
+        name = f' "{schema.name}"' if schema.name is not None else ""
+        raise DataException(
+            f"Invalid Java object for schema{name} with type {schema.type.name}: class {java_class(value)}"
+            f" for {location}"
+        )
+    inside = _INSIDE.get(schema.type)
+    return checked if inside is None or is_logical else inside(schema, checked, location)
+
+
+# Whether a value of another class fits: functions that return the value in the classes of the data model, or None.
+
+
+def _fit_logical(schema: Schema, value: object) -> object | None:
+    if schema.name == DECIMAL:
+        return value if isinstance(value, Decimal) else None
+    return Instant.of(value) if isinstance(value, (dt.date, dt.time)) else None
+
+
+def _fit(kind: SchemaType, value: object) -> object | None:
+    if kind is SchemaType.FLOAT32:
+        return Float32.of(value) if type(value) is float else None
+    return value if isinstance(value, _OTHER_CLASSES.get(kind, ())) else None
+
+
+_OTHER_CLASSES: Mapping[SchemaType, type | tuple[type, ...]] = {
+    SchemaType.FLOAT64: Float64,
+    SchemaType.STRING: str,
+    SchemaType.BYTES: memoryview,
+    SchemaType.ARRAY: (list, tuple),
+    SchemaType.MAP: dict,
+    SchemaType.STRUCT: StructValue,
+}
+
+
+# The check of what is inside a value.
+
+
+def _inside_struct(schema: Schema, value: object, location: str) -> object:
+    assert isinstance(value, StructValue), "the class was checked before"
+    if value.schema is not schema and value.schema != schema:
+        raise DataException("Struct schemas do not match.")
+    value.validate()
+    return value
+
+
+def _inside_array(schema: Schema, value: object, location: str) -> object:
+    assert isinstance(value, (list, tuple)), "the class was checked before"
+    inside = f"element of array {location}"
+    items = _present(schema.value_schema, inside)
+    checked = [_fitting(items, item, inside) for item in value]
+    return value if _same_objects(checked, value) else type(value)(checked)
+
+
+def _inside_map(schema: Schema, value: object, location: str) -> object:
+    assert isinstance(value, dict), "the class was checked before"
+    of_key, of_value = f"key of map {location}", f"value of map {location}"
+    keys, values = _present(schema.key_schema, of_key), _present(schema.value_schema, of_value)
+    checked = {_fitting(keys, key, of_key): _fitting(values, item, of_value) for key, item in value.items()}
+    unchanged = _same_objects(checked, value) and _same_objects(checked.values(), value.values())
+    return value if unchanged else checked
+
+
+def _same_objects(some: Iterable[object], others: Iterable[object]) -> bool:
+    return all(map(operator.is_, some, others))
+
+
+def _present(schema: Schema | None, location: str) -> Schema:
+    if schema is None:
+        raise DataException(f"No schema defined for {location}")
+    return schema
+
+
+_INSIDE: Mapping[SchemaType, Callable[[Schema, object, str], object]] = {
+    SchemaType.STRUCT: _inside_struct,
+    SchemaType.ARRAY: _inside_array,
+    SchemaType.MAP: _inside_map,
+}
 
 
 INT8_SCHEMA = Schema(SchemaType.INT8)

@@ -19,8 +19,8 @@ from kcli.connectors.cdc.times import (
     zoned_moment,
 )
 from kcli.formats.connect.errors import DataException
-from kcli.formats.connect.schema import SchemaType
-from kcli.formats.connect.structs import Struct, check_value
+from kcli.formats.connect.schema import SchemaType, check_value
+from kcli.formats.connect.structs import Struct
 
 NUMERIC_7_2 = (7 << 16 | 2) + 4
 NUMERIC_3_MINUS_2 = (3 << 16 | (-2 & 0x7FF)) + 4

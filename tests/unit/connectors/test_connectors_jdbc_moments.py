@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kcli.connectors.jdbc.moments import GRANULARITIES, Zone, micros_of, offset_of
 from kcli.formats.connect.errors import ConnectException, DataException
-from kcli.model.java_zone_ids import time_zone
+from kcli.model.java_dates.zone_ids import time_zone
 
 UTC = Zone(dt.UTC)
 MOMENT = dt.datetime(2024, 2, 29, 10, 0, 1, 250001)

@@ -31,11 +31,12 @@ from kcli.formats.connect.schema import (
     Schema,
     SchemaType,
     array_schema,
+    check_value,
     decimal_schema,
     map_schema,
     struct_schema,
 )
-from kcli.formats.connect.structs import Struct, check_value
+from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import (
     Float32,
     FrozenMap,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcli.model.java_calendar import wall_ms
-from kcli.model.java_date_patterns import pieces
-from kcli.model.java_date_reader import PlainReader, Reader
-from kcli.model.java_dates import SimpleDateFormat, UnparseableDate
-from kcli.model.java_zones import Zone
+from kcli.model.java_dates.calendar import wall_ms
+from kcli.model.java_dates.formats import SimpleDateFormat, UnparseableDate
+from kcli.model.java_dates.patterns import pieces
+from kcli.model.java_dates.reader import PlainReader, Reader
+from kcli.model.java_dates.zones import Zone
 
 INDIA = timezone(timedelta(hours=5, minutes=30), "IST")
 NEW_YORK = ZoneInfo("America/New_York")

@@ -15,7 +15,7 @@ from kcli.cli.tools.perf_test.producer import MEGABYTE, print_metrics
 from kcli.cli.unreachable import explained
 from kcli.cli.unreadable_records import UnreadableRecords, refuse_undecodable
 from kcli.command.examples import FAILURE, INTERRUPTED, TERMINATED, Example
-from kcli.model.java_dates import SimpleDateFormat
+from kcli.model.java_dates.formats import SimpleDateFormat
 from kcli.rdkafka import objects
 from kcli.rdkafka.client import is_fatal, new_client
 from kcli.rdkafka.configuration import translate

@@ -156,7 +156,7 @@ async def test_a_process_that_sends_no_frame_ends(caplog: pytest.LogCaptureFixtu
 
 
 @on_a_loop
-async def test_what_a_killed_process_still_sends_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_frames_of_a_killed_process_are_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     owner = Owner()
     it, nursery = Child(owner, "[c|worker] "), ScriptedNursery(ends_killed=False)
     await it.start(cast("Nursery", nursery))

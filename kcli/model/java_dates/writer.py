@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kcli.model.java_calendar import Moment
-from kcli.model.java_date_patterns import DAYS, ERAS, HALF_DAYS, MONTHS, Piece
-from kcli.model.java_zones import Zone, zone_name
+from kcli.model.java_dates.calendar import Moment
+from kcli.model.java_dates.patterns import DAYS, ERAS, HALF_DAYS, MONTHS, Piece
+from kcli.model.java_dates.zones import Zone, zone_name
 
 
 @dataclass(slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from kcli.model.java_calendar import Moment, wall_ms
-from kcli.model.java_date_patterns import pieces
-from kcli.model.java_date_reader import PlainReader, Reader, UnparseableDate, short_years_begin_ms
-from kcli.model.java_date_writer import Written, writer
+from kcli.model.java_dates.calendar import Moment, wall_ms
+from kcli.model.java_dates.patterns import pieces
+from kcli.model.java_dates.reader import PlainReader, Reader, UnparseableDate, short_years_begin_ms
+from kcli.model.java_dates.writer import Written, writer
+from kcli.model.java_dates.zones import Zone, offset_at_wall_ms, offset_ms
 from kcli.model.java_numbers import to_long
-from kcli.model.java_zones import Zone, offset_at_wall_ms, offset_ms
 
 __all__ = ["SimpleDateFormat", "UnparseableDate"]
 

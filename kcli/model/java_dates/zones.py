@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from kcli.model.java_zone_names import ZONE_NAMES
+from kcli.model.java_dates.zone_names import ZONE_NAMES
 
 Zone = tzinfo | None
 

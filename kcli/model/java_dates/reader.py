@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import MAXYEAR, date
 from itertools import zip_longest
 
-from kcli.model.java_calendar import DAY_MS, Moment, wall_ms
-from kcli.model.java_date_patterns import DAYS, ERAS, HALF_DAYS, MONTHS, Piece
+from kcli.model.java_dates.calendar import DAY_MS, Moment, wall_ms
+from kcli.model.java_dates.patterns import DAYS, ERAS, HALF_DAYS, MONTHS, Piece
+from kcli.model.java_dates.zones import Zone, name_at, zone_of
 from kcli.model.java_numbers import to_int
 from kcli.model.java_text import INT_MAX, INT_MIN, parse_int, parse_long
-from kcli.model.java_zones import Zone, name_at, zone_of
 
 _HOURS_MAX = 23
 # The field of an hour that begins with 1, and the number that stands for 0.
