@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 
 from kcli.client.admin.topics import NewTopic
+from kcli.client.topic_table.writers import TransactionalWriter
 from kcli.config.definition import ConfigError
 from kcli.connect.decisions.config_state import SessionKey
 from kcli.connect.model import RestartRequest, State, Status, TargetState, TaskId
 from kcli.connect.stores.configs import Configs
-from kcli.errors import InvalidReplicationFactorException
+from kcli.connect.stores.store import TaskProducer
+from kcli.errors import InvalidReplicationFactorException, ProducerFencedException
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.configs import ConfigResource, ConfigResourceType
+from kcli.model.topic_partition import TopicPartition
+from kcli.protocol.batches.batch import Record
 from rigs.connect_cluster import ConnectCluster, connect_cluster
 from rigs.connect_stores import Changes
 from rigs.loops import on_a_loop, until
@@ -230,3 +234,22 @@ async def test_a_connector_with_its_own_offsets_topic_falls_back_to_the_workers(
             (new, b"2"),
             (old, None),
         }
+
+
+@on_a_loop
+async def test_offsets_that_a_user_changes_under_exactly_once_are_written_in_a_transaction(
+    tmp_path: Path,
+) -> None:
+    async with connect_cluster(tmp_path) as cluster:
+        offsets = (await cluster.topics()).offsets()
+        await offsets.start()
+        cluster.at_end(offsets.stop)
+        producer = TaskProducer("g-a-0", "connector-producer-a-0")
+        zombie = TransactionalWriter(await cluster.client(), producer.transactional_id)
+        await zombie.claim()
+        entries = {f'["a",{{"f":"{number}"}}]'.encode(): b"1" for number in range(9)}
+        await offsets.put(entries, producer)
+        assert all(offsets.get(key) == value for key, value in entries.items())
+        assert {change.key for change in await cluster.records("offsets", committed=True)} == entries.keys()
+        with pytest.raises(ProducerFencedException):
+            await zombie.write({TopicPartition("offsets", 0): [Record(timestamp_ms=0, key=b"z", value=b"z")]})

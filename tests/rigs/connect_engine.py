@@ -12,7 +12,7 @@ from kcli.connect.config.plugin import Plugin, PluginType, load_class
 from kcli.connect.config.worker import distributed_config
 from kcli.connect.decisions.offset_records import OffsetRecords
 from kcli.connect.model import Config, State, TargetState, TaskId
-from kcli.connect.stores.store import OffsetStore
+from kcli.connect.stores.store import OffsetStore, TaskProducer
 from kcli.connect.workers.engine import WorkerEngine
 from kcli.connect.workers.worker import TaskStart
 from kcli.connectors.builtin import BUILT_IN, CONVERTER, TRANSFORM
@@ -50,7 +50,7 @@ class MemoryOffsets:
     def stored_key(self, key: bytes) -> bytes | None:
         return self.records.stored_key(key)
 
-    async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
         for key, value in entries.items():
             self.records.replay(key, value)
 

@@ -157,11 +157,7 @@ class TopicTable:
         assert self._reader is not None, "the table is open"
         if not entries:
             return  # before transaction.version 2, a coordinator refuses to end a transaction without partitions
-        now_ms, count = self._clock.now_ms(), len(self.partitions)
-        records = [
-            (self.partitions[partition_of(key, count)], Record(timestamp_ms=now_ms, key=key, value=value))
-            for key, value in entries
-        ]
+        records = self.records_of(entries)
         size = sum(RECORD_OVERHEAD_BYTES + len(key) + len(value or b"") for key, value in entries)
         await self._enter(size)
         try:
@@ -173,6 +169,16 @@ class TopicTable:
             await self._reader.reached(await put.written)
         finally:
             await self._exit(size)
+
+    def records_of(
+        self, entries: Sequence[tuple[bytes, bytes | None]]
+    ) -> list[tuple[TopicPartition, Record]]:
+        """The records that these values become, each with its partition."""
+        now_ms, count = self._clock.now_ms(), len(self.partitions)
+        return [
+            (self.partitions[partition_of(key, count)], Record(timestamp_ms=now_ms, key=key, value=value))
+            for key, value in entries
+        ]
 
     # Puts on their way.
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kcli.connect.decisions.json_values import Entry
+from kcli.connect.stores.store import TaskProducer
+from kcli.formats.connect.errors import ConnectException
 
 Take = Callable[[int, bytes | None, bytes | None], None]
 """Gets the offset, the key and the value of each record, in the order of its partition."""
@@ -31,6 +33,13 @@ class RecordLog(Protocol):
 
         Returns when `take` has got them. Raises ConnectException if the leader is fenced or has not claimed the log,
         and KafkaError.
+        """
+        ...
+
+    async def append_as(self, producer: TaskProducer, entries: Sequence[Entry]) -> None:
+        """Fences the producer of a task, and writes records in its transactions. Returns when `take` has got them.
+
+        Raises ConnectException if the log has no transactions, and KafkaError.
         """
         ...
 
@@ -65,6 +74,9 @@ class MemoryLog:
     async def append(self, entries: Sequence[Entry], *, as_leader: bool) -> None:
         for entry in entries:
             self.send(entry)
+
+    async def append_as(self, producer: TaskProducer, entries: Sequence[Entry]) -> None:
+        raise ConnectException("a log in memory has no transactions")
 
     def send(self, entry: Entry, is_valid: Callable[[], bool] | None = None) -> None:
         assert self._take is not None, "the log has started"

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kcli.connect.decisions.offset_records import OffsetRecords, Partition
 from kcli.connect.stores.java_map import InvalidMap, TruncatedMap, decode_map, encode_map
+from kcli.connect.stores.store import TaskProducer
 from kcli.formats.connect.errors import ConnectException
 from kcli.runtime.disk import Disk, replace_file
 
@@ -69,8 +70,9 @@ class OffsetFile:
     def stored_key(self, key: bytes) -> bytes | None:
         return self._records.stored_key(key)
 
-    async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
         """Raises ConnectException if the file cannot be written. Then the offsets are still in memory, as in Java."""
+        assert producer is None, "a worker without a group has no exactly once"
         async with self._writing:
             for key, value in entries.items():
                 self._content[key] = value

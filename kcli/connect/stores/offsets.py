@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from kcli.connect.decisions.offset_records import OffsetRecords, Partition, distinct
 from kcli.connect.stores.log import RecordLog
-from kcli.connect.stores.store import OffsetStore
+from kcli.connect.stores.store import OffsetStore, TaskProducer
 from kcli.errors import KcliError
 
 _log = logging.getLogger("kcli.connect.offsets")
@@ -39,8 +39,11 @@ class Offsets:
     def stored_key(self, key: bytes) -> bytes | None:
         return self._records.stored_key(key)
 
-    async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
-        await self._log.append(list(entries.items()), as_leader=False)
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
+        if producer is None:
+            await self._log.append(list(entries.items()), as_leader=False)
+        else:
+            await self._log.append_as(producer, list(entries.items()))
 
 
 class ConnectorOffsets:
@@ -75,7 +78,7 @@ class ConnectorOffsets:
     def stored_key(self, key: bytes) -> bytes | None:
         return self._own.stored_key(key) or self._workers.stored_key(key)
 
-    async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
         """Writes to the own store, and then copies in the background.
 
         A deleted offset is deleted in the worker's store first: if only the own store had deleted it, the copy in the
@@ -85,7 +88,7 @@ class ConnectorOffsets:
         if deleted:
             await asyncio.gather(*self._copies)  # so that an older copy does not come after the deletion
             await self._workers.put(deleted)
-        await self._own.put(entries)
+        await self._own.put(entries, producer)
         rest = {key: value for key, value in entries.items() if value is not None}
         if rest:
             copy = asyncio.create_task(self._copy(rest))

@@ -7,6 +7,7 @@ in memory, and offsets in a file.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from kcli.connect.decisions.config_state import ConfigState, SessionKey
@@ -97,6 +98,14 @@ class StatusStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TaskProducer:
+    """The producer of a source task with exactly once."""
+
+    transactional_id: str
+    client_id: str
+
+
 class OffsetStore(Protocol):
     """Stores bytes by bytes, as the offsets topic has them: JSON without a schema."""
 
@@ -118,7 +127,9 @@ class OffsetStore(Protocol):
         """The key of an offset for the same source partition, whose fields may have another order."""
         ...
 
-    async def put(self, entries: Mapping[bytes, bytes | None]) -> None: ...
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
+        """Writes offsets. With a `producer`, fences this producer, and writes in its transactions."""
+        ...
 
 
 OffsetsOf = Callable[[str], SourceOffsets]

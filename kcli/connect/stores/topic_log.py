@@ -19,8 +19,10 @@ from kcli.config.definition import ConfigError
 from kcli.connect.decisions.json_values import Entry
 from kcli.connect.stores.background import BackgroundWriter
 from kcli.connect.stores.log import Take
+from kcli.connect.stores.store import TaskProducer
 from kcli.errors import InvalidReplicationFactorException, KcliError
 from kcli.formats.connect.errors import ConnectException
+from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.batch import Record
 from kcli.runtime.clock import Clock
 
@@ -161,6 +163,20 @@ class TopicLog:
         for part in _parts(entries):
             await self._opened.put_all(part)
 
+    async def append_as(self, producer: TaskProducer, entries: Sequence[Entry]) -> None:
+        async with self._client(producer.client_id) as client:
+            writer = TransactionalWriter(client, producer.transactional_id)
+            await writer.claim()
+            for part in _parts(entries):
+                await writer.write(self._batches(part))
+        await self.read_to_end()
+
+    def _batches(self, entries: Sequence[Entry]) -> dict[TopicPartition, list[Record]]:
+        batches: dict[TopicPartition, list[Record]] = {}
+        for partition, record in self._opened.records_of(entries):
+            batches.setdefault(partition, []).append(record)
+        return batches
+
     def send(self, entry: Entry, is_valid: Callable[[], bool] | None = None) -> None:
         self._background.send(entry, is_valid)
 
@@ -194,12 +210,9 @@ class TopicLog:
     async def _append_in_transactions(self, entries: Sequence[Entry]) -> None:
         if self._leader is None:
             raise ConnectException("Cannot produce to config topic without claiming write privileges first")
-        (partition,) = self._opened.partitions
         try:
             for part in _parts(entries):
-                now_ms = self._clock.now_ms()
-                records = [Record(timestamp_ms=now_ms, key=key, value=value) for key, value in part]
-                await self._leader.write({partition: records})
+                await self._leader.write(self._batches(part))
         except BaseException as error:
             # Another leader may have written since then. So this worker must claim again, if it is still the leader.
             await self._give_up_claim()

@@ -73,7 +73,10 @@ class ConnectorOffsets:
             offsets = [(partition, None) for partition in store.partitions(name)]
         body = [[partition, offset] for partition, offset in offsets]
         is_sure = await self._call(name, config, "alter_offsets", body)
-        await store.put(source_offsets.entries_of(store, name, offsets))
+        entries = source_offsets.entries_of(store, name, offsets)
+        if entries:
+            # As in Java, the producer of the first task writes them, so that no zombie of it writes after them.
+            await store.put(entries, self._plans.task_producer(TaskId(name, 0)))
         return bool(is_sure)
 
     async def _alter_sink(self, name: str, config: Texts, offsets: SourceOffsets | None) -> bool:

@@ -12,6 +12,7 @@ from kcli.connect.config.topic_creation import has_groups, topic_creation_groups
 from kcli.connect.config.values import Values
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, TargetState, TaskId
+from kcli.connect.stores.store import TaskProducer
 from kcli.connect.tasks.spec import (
     ConnectorSpec,
     ErrorSpec,
@@ -122,6 +123,13 @@ class Plans:
             predicate = self._plugin(keys.get("type", ""), keys, PluginType.PREDICATE)
         transformation = self._plugin(own.get("type", ""), own, PluginType.TRANSFORMATION)
         return TransformSpec(transformation, predicate, negate)
+
+    def task_producer(self, id: TaskId) -> TaskProducer | None:
+        """The producer of a source task with exactly once, and None without exactly once."""
+        group = self.worker.group
+        if not self.worker.is_exactly_once or group is None:
+            return None
+        return TaskProducer(transactional_id(group.group_id, id), f"connector-producer-{id}")
 
     def _source(self, id: TaskId, config: Texts, values: Values) -> SourceSpec:
         producer = self.worker.clients.producer(f"connector-producer-{id}", config)

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from kcli.connect.config.worker import distributed_config
 from kcli.connect.decisions import json_values
 from kcli.connect.decisions.offset_records import offset_key
+from kcli.connect.model import Config
 from kcli.connect.stores.log import MemoryLog
 from kcli.connect.stores.offsets import ConnectorOffsets, Offsets
+from kcli.connect.stores.store import OffsetStore, TaskProducer
+from kcli.connect.workers.connector_offsets import ConnectorOffsets as WorkerConnectorOffsets
 from kcli.connect.workers.offsets import get_offsets, put_offsets
+from kcli.connect.workers.plans import Plans
 from kcli.protocol.records.schema import Json
+from rigs.connect_engine import PLAIN, PLUGINS, MemoryOffsets
 from rigs.loops import on_a_loop
+
+WORKER = {
+    "bootstrap.servers": "b:9092",
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "status.storage.topic": "s",
+    "offset.storage.topic": "o",
+    "key.converter": PLAIN,
+    "value.converter": PLAIN,
+}
+SOURCE = {"name": "c", "connector.class": "gold.CounterSource"}
 
 
 def keys(names: range) -> list[str]:
@@ -51,3 +70,35 @@ async def test_the_own_topic_of_a_connector_takes_precedence_in_each_order_of_fi
     await own.put({other.encode(): b"new"})
     assert await get_offsets(store, [key]) == ("new",)
     await store.stop()
+
+
+class Producers(MemoryOffsets):
+    """`producers` are the producers of the writes, in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.producers: list[TaskProducer | None] = []
+
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
+        self.producers.append(producer)
+        await super().put(entries)
+
+
+@on_a_loop
+async def test_offsets_are_changed_with_the_producer_of_the_first_task() -> None:
+    store = Producers()
+
+    async def offsets_of(_config: Config) -> OffsetStore:
+        return store
+
+    async def call(_name: str, _config: Config, _method: str, _body: object) -> object:
+        return True
+
+    plans = Plans(distributed_config({**WORKER, "exactly.once.source.support": "enabled"}), PLUGINS, dict)
+    offsets = WorkerConnectorOffsets(plans, offsets_of, call)
+    await offsets.alter("c", SOURCE, [({"f": "1"}, {"at": 1})])
+    await offsets.alter("c", SOURCE, None)
+    await offsets.alter("c", SOURCE, None)
+    assert store.entries == {}
+    producer = TaskProducer("g-c-0", "connector-producer-c-0")
+    assert store.producers == [producer, producer], "without offsets, nothing is written"

@@ -7,6 +7,7 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.connect.config.worker import distributed_config
 from kcli.connect.model import Config, ConnectorType, TargetState, TaskId
+from kcli.connect.stores.store import TaskProducer
 from kcli.connect.tasks.spec import TaskSpec, packed, unpacked
 from kcli.connect.workers.plans import Plans
 from kcli.formats.connect.errors import ConnectException
@@ -176,3 +177,12 @@ def test_an_invalid_configuration_of_the_topic_fails_the_task(keys: Config, mess
     with pytest.raises(ConfigError) as refused:
         spec({**SOURCE, **keys})
     assert str(refused.value).startswith(message)
+
+
+def test_only_with_exactly_once_a_user_changes_offsets_with_the_producer_of_a_task() -> None:
+    task = TaskId("c", 0)
+    assert plans().task_producer(task) is None
+    assert plans(exactly_once_source_support="preparing").task_producer(task) is None
+    assert plans(exactly_once_source_support="enabled").task_producer(task) == TaskProducer(
+        "g-c-0", "connector-producer-c-0"
+    )

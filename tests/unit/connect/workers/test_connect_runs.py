@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from kcli.connect.model import State, TargetState, TaskId
-from kcli.connect.stores.store import OffsetStore
+from kcli.connect.stores.store import OffsetStore, TaskProducer
 from kcli.connect.tasks.frames import Frame
 from kcli.connect.tasks.spec import ConnectorSpec
 from kcli.connect.workers.connector_run import ConnectorProcess
@@ -131,7 +131,7 @@ class SlowOffsets(MemoryOffsets):
         self.puts: list[bytes | None] = []
         self.may_put = asyncio.Event()
 
-    async def put(self, entries: Mapping[bytes, bytes | None]) -> None:
+    async def put(self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None) -> None:
         self.puts.extend(entries.values())
         await self.may_put.wait()
         await super().put(entries)
