@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, TextIO
+from typing import ClassVar
 
 from kcli.connectors.file.lines import LineReader
 from kcli.connectors.interface import Config, Offset, Offsets, SinkTask, SourceTask
 from kcli.connectors.records import SinkRecord, SourceRecord
-from kcli.formats.connect.errors import ConnectException
+from kcli.formats.connect.charsets import UTF_8
+from kcli.formats.connect.errors import ConnectException, RetriableException
 from kcli.formats.connect.java_strings import java_string
 from kcli.formats.connect.schema import Schema, SchemaType
 from kcli.model.java_text import parse_int
@@ -22,6 +23,10 @@ WAIT_S = 1.0
 """The wait for new lines, or for the file itself."""
 BATCH_LINES = 2000
 """The default of batch.size."""
+WAITING_MAX_BYTES = 256 * 1024
+"""The bytes after which a sink writes before its next flush."""
+_FILE_MODE = 0o666
+"""The mode of a new file, less the umask."""
 FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
 FILENAME, POSITION = "filename", "position"
 """The key of a source partition, and the key of its offset: the number of characters that were read."""
@@ -110,42 +115,60 @@ def _position(offset: Offset | None) -> int:
 
 
 class FileStreamSinkTask(SinkTask):
-    """Appends each value as a line to a file, or writes it to the standard output of the worker."""
+    """Appends each value as a line to a file, or writes it to the standard output of the worker.
+
+    Bytes that the file has not taken stay in `_waiting`, because the offsets of their records must not be committed,
+    and because the next bytes must not follow a part of a line.
+    """
 
     java_class: ClassVar[str] = "org.apache.kafka.connect.file.FileStreamSinkTask"
 
     def start(self, config: Config) -> None:
-        filename = config.get(FILE) or None
-        self._owns_file = filename is not None
-        self._file: TextIO
-        if filename is None:
+        self._filename = config.get(FILE) or None
+        self._waiting = bytearray()
+        if self._filename is None:
             assert sys.__stdout__ is not None
-            self._file = sys.__stdout__
+            self._file = sys.__stdout__.fileno()
             return
         try:
-            self._file = open(filename, "a", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115
+            self._file = os.open(self._filename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _FILE_MODE)
         except OSError as error:
             raise ConnectException(
-                f"Couldn't find or create file '{filename}' for FileStreamSinkTask"
+                f"Couldn't find or create file '{self._filename}' for FileStreamSinkTask"
             ) from error
 
     def put(self, records: Sequence[SinkRecord]) -> None:
+        if len(self._waiting) >= WAITING_MAX_BYTES:
+            try:
+                self._write()
+            except ConnectException as error:
+                raise RetriableException(str(error)) from error  # before the records are taken
         if not records:
             return
         try:
             text = "\n".join([record.value for record in records])  # type: ignore[misc]  # a TypeError is expected
         except TypeError:
             text = "\n".join([java_string(record.value) for record in records])
-        self._file.write(text + "\n")
-        if not self._owns_file:
-            self._file.flush()  # someone may watch the terminal
+        self._waiting += UTF_8.encode(text + "\n")
+        if self._filename is None:
+            self._write()  # someone may watch the terminal
 
     def flush(self, offsets: Offsets) -> None:
-        self._file.flush()
+        self._write()
 
     def stop(self) -> None:
         if hasattr(self, "_file"):
-            if self._owns_file:
-                self._file.close()
-            else:
-                self._file.flush()
+            try:
+                self._write()
+            finally:
+                if self._filename is not None:
+                    os.close(self._file)
+
+    def _write(self) -> None:
+        """Writes all bytes that wait. Raises ConnectException, for example if the disk is full."""
+        while self._waiting:
+            try:
+                size = os.write(self._file, self._waiting)
+            except OSError as error:
+                raise ConnectException(f"{self._filename or 'standard output'}: {error.strerror}") from error
+            del self._waiting[:size]

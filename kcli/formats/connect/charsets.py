@@ -35,6 +35,14 @@ class Charset:
 UTF_8 = Charset("utf-8", decode_utf8)
 
 
+def whole_characters(text: str) -> str:
+    """The text as Java writes it in UTF-8: half a surrogate pair becomes a question mark.
+
+    JSON can have such a half, and libraries in Python refuse it.
+    """
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
 def charset(name: str) -> Charset:
     """`Charset.forName`. Raises JavaException as Java does."""
     if not _LEGAL_NAME.fullmatch(name):

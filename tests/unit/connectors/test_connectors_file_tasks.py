@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from kcli.connectors.file import tasks
-from kcli.connectors.file.tasks import FileStreamSinkTask, FileStreamSourceTask
+from kcli.connectors.file.tasks import WAITING_MAX_BYTES, FileStreamSinkTask, FileStreamSourceTask
 from kcli.connectors.interface import Config, Offset, Partition
 from kcli.connectors.records import SinkRecord
-from kcli.formats.connect.errors import ConnectException
+from kcli.formats.connect.errors import ConnectException, RetriableException
+from rigs.full_disk import files_limited_to
 
 
 @dataclass
@@ -158,6 +159,23 @@ def test_a_sink_appends(tmp_path: Path) -> None:
     task.put([SinkRecord("t", 0, 0, "after")])
     task.stop()
     assert (tmp_path / "out").read_text() == "before\nafter\n"
+
+
+def test_a_full_disk_neither_loses_a_record_nor_tears_a_line(tmp_path: Path) -> None:
+    task = FileStreamSinkTask()
+    task.start({"file": str(tmp_path / "out")})
+    lines = [f"{number:04}" * 100 for number in range(60)]
+    task.put([SinkRecord("t", 0, at, line) for at, line in enumerate(lines)])
+    with files_limited_to(4_500):
+        for _ in range(2):  # the second one is the commit of a task that has failed
+            with pytest.raises(ConnectException, match="out: File too large"):
+                task.flush({})
+        task.put([SinkRecord("t", 0, 0, "x" * WAITING_MAX_BYTES)])
+        with pytest.raises(RetriableException, match="File too large"):
+            task.put([SinkRecord("t", 0, 0, "comes again")])
+    task.flush({})
+    task.stop()
+    assert (tmp_path / "out").read_text().splitlines() == [*lines, "x" * WAITING_MAX_BYTES]
 
 
 def test_a_sink_refuses_a_file_that_it_cannot_open(tmp_path: Path) -> None:
