@@ -154,6 +154,37 @@ def test_an_invalid_record_fails_the_task_or_is_left_out() -> None:
     assert engine.documents == {"orders": {"b": {"n": 1}}}
 
 
+@pytest.mark.parametrize("key", ["", "k" * 513, "é" * 257])
+def test_a_key_that_would_refuse_a_whole_request_is_one_invalid_record(key: str) -> None:
+    engine = SearchEngine()
+    with sink(engine, drop_invalid_message="true") as task:
+        task.put([record(0, key, {"n": 0}), record(1, "k" * 512, {"n": 1}), record(2, "\ud800", {"n": 2})])
+        assert task.context.errant_record_reporter.reported == [0]
+    assert engine.documents == {"orders": {"k" * 512: {"n": 1}, "?": {"n": 2}}}
+
+
+def test_documents_that_were_not_written_are_never_committed() -> None:
+    engine = SearchEngine()
+    with sink(engine, linger_ms="60000", batch_size="2", max_retries="0") as task:
+        task.put([record(0, "a", {"n": 0})])
+        engine.refused_requests = [500, 500]
+        with pytest.raises(ConnectException, match="status 500"):
+            task.put([record(1, "b", {"n": 1}), record(2, "c", {"n": 2})])
+        with pytest.raises(ConnectException, match="status 500"):
+            task.flush({})  # the commit of a task that has failed
+        task.flush({})
+    assert engine.documents == {"orders": {key: {"n": n} for n, key in enumerate("abc")}}
+
+
+def test_the_answer_of_another_server_is_one_clear_error() -> None:
+    engine = SearchEngine()
+    with sink(engine) as task:
+        for answer in ([], {}, {"items": [{}]}, {"items": [{"index": {}}]}, {"items": ["x"]}):
+            engine.bulk_answer = answer
+            with pytest.raises(ConnectException, match="no answer of the _bulk API"):
+                task.put([record(0, "a", {"n": 0})])
+
+
 def test_documents_wait_for_others_until_a_flush() -> None:
     engine = SearchEngine()
     with sink(engine, linger_ms="60000") as task:
@@ -197,7 +228,22 @@ def test_keys_and_topics_that_cannot_work_are_refused() -> None:
         "connection.password"
     }
     assert (index_name("Ab"), index_name("..")) == ("ab", "dotdot")
-    for topic in ("_a", "-a", "a" * 256):
+    for topic in (
+        "_a",
+        "-a",
+        "+a",
+        "a" * 256,
+        "",
+        "*",
+        "a*",
+        "a,b",
+        "a b",
+        "a/b",
+        'a"',
+        "a#",
+        "a\n",
+        "\ud800",
+    ):
         with pytest.raises(DataException):
             index_name(topic)
 

@@ -28,6 +28,7 @@ class SearchEngine:
         self.headers: list[dict[str, str]] = []
         self.refused_requests: list[int] = []
         self.refused_items: list[int] = []
+        self.bulk_answer: Any = None
 
     def answer(self, method: str, target: str, body: bytes) -> tuple[int, Any]:
         self.requests.append(f"{method} {target}")
@@ -36,7 +37,8 @@ class SearchEngine:
         path = urlsplit(target).path.strip("/").split("/")
         match method, path:
             case "POST", ["_bulk"]:
-                return 200, {"took": 1, "errors": True, "items": list(self._bulk(body))}
+                answer = {"took": 1, "errors": True, "items": list(self._bulk(body))}
+                return 200, answer if self.bulk_answer is None else self.bulk_answer
             case "GET", [index]:
                 known = index in self.mappings
                 return 200, {index: {"mappings": self.mappings[index]}} if known else {}

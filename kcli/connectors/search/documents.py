@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kcli.connectors.records import SinkRecord
 from kcli.connectors.search.keys import DELETE, FAIL, SearchSettings
+from kcli.formats.connect.charsets import UTF_8, whole_characters
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.java_strings import java_string
 from kcli.formats.connect.json_converter import JsonConverter
 from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 
 _INDEX_BYTES_MAX = 255
+_NO_INDEX = re.compile(r"""^(?:[-_+]|$)|[\\/*?"<>| ,#:\x00-\x1f\ud800-\udfff]""")
+_ID_BYTES_MAX = 512
+"""The search engine refuses a whole request that has a longer id."""
 _TYPES: Mapping[SchemaType, str] = {
     SchemaType.INT8: "byte",
     SchemaType.INT16: "short",
@@ -24,6 +29,7 @@ _TYPES: Mapping[SchemaType, str] = {
     SchemaType.BOOLEAN: "boolean",
     SchemaType.BYTES: "binary",
 }
+_SHOWN_CHARACTERS = 100
 _LOGICAL_TYPES = {DATE: "date", TIME: "date", TIMESTAMP: "date", DECIMAL: "double"}
 _TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 256}}}
 
@@ -42,8 +48,9 @@ class Document:
 def index_name(topic: str) -> str:
     """The index of a topic: its name in lower case. Raises DataException if this is no name of an index."""
     name = topic.lower()
-    if len(name.encode()) > _INDEX_BYTES_MAX or name.startswith(("-", "_")):
-        raise DataException(f"The topic {topic} cannot be the name of an index")
+    # A transformation can make any name. A name such as * would stand for every index.
+    if len(UTF_8.encode(name)) > _INDEX_BYTES_MAX or _NO_INDEX.search(name):
+        raise DataException(f"The topic {topic!r} cannot be the name of an index")
     return {".": "dot", "..": "dotdot"}.get(name, name)
 
 
@@ -80,7 +87,12 @@ class DocumentMaker:
             raise DataException("The key is the id of the document, so it must not be null: see key.ignore")
         if isinstance(key, bool) or not isinstance(key, (str, int)):
             raise DataException(f"A key that is no string and no integer cannot be an id: {java_string(key)}")
-        return str(key)
+        id = whole_characters(str(key))
+        if not 0 < len(id.encode()) <= _ID_BYTES_MAX:
+            raise DataException(
+                f"A key must have 1 to {_ID_BYTES_MAX} bytes to be an id: {id[:_SHOWN_CHARACTERS]!r}"
+            )
+        return id
 
     def _body(self, record: SinkRecord) -> bytes:
         body = self._converter.from_connect(record.topic, record.value_schema, record.value)

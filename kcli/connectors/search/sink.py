@@ -32,6 +32,7 @@ _MALFORMED = frozenset(
     )
 )
 """The errors of a document that no other attempt can change."""
+_SHOWN_CHARACTERS = 200
 _NDJSON, _JSON = {"Content-Type": "application/x-ndjson"}, {"Content-Type": "application/json"}
 
 
@@ -60,9 +61,10 @@ class SearchSinkTask(SinkTask):
             self.context.timeout(max(1, self._settings.linger_ms))  # `put` is called again then
 
     def flush(self, offsets: Offsets) -> None:
-        documents, self._documents = self._documents, []
-        for batch in self._batches(documents):
+        # Documents that are not written stay, because a commit after a failed `put` must fail too.
+        for batch in list(self._batches(self._documents)):
             self._write(batch)
+            del self._documents[: len(batch)]
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         # `flush` has written the documents, or their records come again.
@@ -111,7 +113,7 @@ class SearchSinkTask(SinkTask):
         while documents:
             body = b"".join([document.lines for document in documents])
             answer = self._ask("POST", "/_bulk", body, _NDJSON)
-            items = [next(iter(item.values())) for item in answer["items"]]
+            items = _items(answer)
             if len(items) != len(documents):
                 raise ConnectException(f"_bulk has answered {len(items)} of {len(documents)} documents")
             busy = []
@@ -198,6 +200,17 @@ class SearchSinkTask(SinkTask):
         pause_ms = self._requests.pause_ms(attempt, wait_ms)
         _log.warning("Attempt %d failed, the next one is in %d ms: %s", attempt, pause_ms, reason)
         time.sleep(pause_ms / 1000)
+
+
+def _items(answer: Any) -> list[Any]:
+    """The results of the documents. Raises ConnectException for the answer of another kind of server."""
+    try:
+        items = [next(iter(item.values())) for item in answer["items"]]
+        if all(isinstance(item["status"], int) for item in items):
+            return items
+    except (AttributeError, KeyError, StopIteration, TypeError):
+        pass
+    raise ConnectException(f"This is no answer of the _bulk API: {json.dumps(answer)[:_SHOWN_CHARACTERS]}")
 
 
 class SearchSinkConnector(SinkConnector):
