@@ -22,6 +22,8 @@ class Reply:
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    missing_bytes: int = 0
+    """How many bytes fewer than promised the body has before the connection ends."""
 
 
 @dataclass(slots=True)
@@ -51,11 +53,13 @@ def http_target(answer: Callable[[SentRequest], Reply] = lambda request: Reply()
             request = SentRequest(self.command, self.path, dict(self.headers), body)
             target.requests.append(request)
             reply = target.answer(request)
+            size = len(reply.body) + reply.missing_bytes
             self.send_response(reply.status)
-            for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+            for name, value in {**reply.headers, "Content-Length": str(size)}.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(reply.body)
+            self.close_connection |= bool(reply.missing_bytes)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 

@@ -26,6 +26,7 @@ IGNORE, DELETE, FAIL = "ignore", "delete", "fail"
 JSON, STRING = "json", "string"
 _STATUS_MAX = 599
 _HEADERS_END = "|"
+_HEADER_CHARACTER_MAX = "\xff"
 _STRING_TYPE, _INT, _PASSWORD = ConfigType.STRING, ConfigType.INT, ConfigType.PASSWORD
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
@@ -47,13 +48,19 @@ class _HttpUrl:
         return "an http or https URL"
 
 
+def is_header(text: str) -> bool:
+    """Whether a request may have a header with this text. HTTP has one byte for each character of a header."""
+    return text.isprintable() and max(text, default="") <= _HEADER_CHARACTER_MAX
+
+
 @dataclass(frozen=True, slots=True)
 class _Headers:
     def check(self, key: str, value: ConfigValue) -> None:
         for item in str(value or "").split(_HEADERS_END):
             name, separator, text = item.partition(":")
-            if item and (not separator or not trim(name) or not f"{name}{text}".isprintable()):
-                raise invalid_value(key, item, "expected Name:value, with | between two headers")
+            if item and (not separator or not trim(name) or not is_header(f"{name}{text}")):
+                # The value of a header may be a secret.
+                raise invalid_value(key, "[hidden]", "expected Name:value, with | between two headers")
 
     def __str__(self) -> str:
         return "Name:value|Name:value"
@@ -187,7 +194,12 @@ def _login(values: Mapping[str, ConfigValue]) -> str | None:
     if kind == BASIC:
         pair = f"{text(values, 'connection.user')}:{text(values, 'connection.password')}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return f"Bearer {text(values, 'bearer.token')}" if kind == BEARER else None
+    if kind != BEARER:
+        return None
+    token = trim(text(values, "bearer.token"))  # a file with a token often ends with a line break
+    if not is_header(token):
+        raise ConfigError("bearer.token has a character that a header cannot have", key="bearer.token")
+    return f"Bearer {token}"
 
 
 def login_errors(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, list[str]]:

@@ -98,6 +98,8 @@ class Requests:
             content = response.read(self.body_max_bytes + 1)
             if len(content) > self.body_max_bytes:
                 raise ValueError(f"the answer has more than {self.body_max_bytes} bytes")
+            if response.length:  # the connection has ended before the body
+                raise http.client.IncompleteRead(content, response.length)
             names = {name.lower(): value for name, value in response.getheaders()}
             if response.will_close:
                 self._drop(parts)

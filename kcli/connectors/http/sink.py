@@ -20,11 +20,15 @@ from kcli.connectors.http.keys import (
 from kcli.connectors.http.requests import RequestFailed, Requests
 from kcli.connectors.interface import Config, SinkConnector, SinkTask
 from kcli.connectors.records import SinkRecord
+from kcli.formats.connect.charsets import UTF_8
 from kcli.formats.connect.errors import ConnectException, DataException, RetriableException
+from kcli.formats.connect.java_strings import java_string
 from kcli.formats.connect.json_converter import JsonConverter
 from kcli.model.topic_partition import TopicPartition
 
 _log = logging.getLogger("kcli.connectors.http")
+_NO_NAMES = ("", ".", "..")
+"""The parts of a path that mean this directory or the one above. A DELETE there could delete all."""
 _ANSWER_MAX_BYTES = 1024 * 1024
 """The longest answer to a record. The connector only shows its begin in errors."""
 
@@ -100,11 +104,7 @@ class HttpSinkTask(SinkTask):
         """The method, the URL and the body of a record. Raises DataException."""
         url = self._url.replace("${topic}", quote(record.topic, safe=""))
         if "${key}" in url:
-            if not isinstance(record.key, str | int | float):
-                raise DataException(
-                    f"The key of a record is {type(record.key).__name__}: ${{key}} needs a text or a number"
-                )
-            url = url.replace("${key}", quote(str(record.key), safe=""))
+            url = url.replace("${key}", _key_in_url(record.key))
         if record.value is None:
             if self._nulls == FAIL:
                 raise DataException("The record has no value, and behavior.on.null.values=fail")
@@ -114,7 +114,7 @@ class HttpSinkTask(SinkTask):
     def _body(self, record: SinkRecord) -> bytes:
         if not self._is_json:
             if isinstance(record.value, str):
-                return record.value.encode()
+                return UTF_8.encode(record.value)
             if isinstance(record.value, bytes | memoryview):
                 return bytes(record.value)
         return self._converter.from_connect(record.topic, record.value_schema, record.value) or b""
@@ -176,6 +176,18 @@ class HttpSinkConnector(SinkConnector):
 
     def alter_offsets(self, config: Config, offsets: Mapping[TopicPartition, int | None]) -> bool:
         return True
+
+
+def _key_in_url(key: object) -> str:
+    """A key as a part of a path. Raises DataException for a key that would lead to another path."""
+    if not isinstance(key, str | int | float):
+        raise DataException(f"The key of a record is {type(key).__name__}: ${{key}} needs a text or a number")
+    text = java_string(key) if isinstance(key, bool) else str(key)
+    if text in _NO_NAMES:
+        raise DataException(
+            f"The key {text!r} of a record cannot stand for ${{key}}, because it names no part of a path"
+        )
+    return quote(UTF_8.encode(text), safe="")
 
 
 def _unescaped(written: str) -> bytes:

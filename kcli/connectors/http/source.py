@@ -40,8 +40,8 @@ class HttpSourceTask(SourceTask):
         self._attempts = 0
         self._page: str | None = None
         """The URL of the next page, if the last answer has named one."""
-        self._tag: str | None = None
-        """The ETag of the last answer, with which a server can tell that nothing has changed."""
+        self._tag: tuple[str, str] | None = None
+        """A URL and the ETag of its last answer, with which a server can tell that nothing has changed."""
 
     def start(self, config: Config) -> None:
         values = SOURCE_KEYS.parse(config)
@@ -65,7 +65,7 @@ class HttpSourceTask(SourceTask):
     def _read(self) -> Sequence[SourceRecord] | None:
         url = self._page or self._url.replace("${offset}", quote(str(self._offset), safe=""))
         try:
-            answer = self._requests.send("GET", url, headers=self._headers())
+            answer = self._requests.send("GET", url, headers=self._headers(url))
         except RequestFailed as error:
             self._failed(error)
             return None
@@ -81,9 +81,9 @@ class HttpSourceTask(SourceTask):
             finally:
                 self._busy.release()
 
-    def _headers(self) -> dict[str, str]:
-        unchanged = {"If-None-Match": self._tag} if self._tag is not None and self._page is None else {}
-        return {"Accept": "application/json", **unchanged}
+    def _headers(self, url: str) -> dict[str, str]:
+        known_url, tag = self._tag or ("", "")
+        return {"Accept": "application/json"} | ({"If-None-Match": tag} if url == known_url else {})
 
     def _failed(self, error: RequestFailed) -> None:
         self._attempts += 1
@@ -94,16 +94,19 @@ class HttpSourceTask(SourceTask):
         self._next_poll = time.monotonic() + pause_ms / 1000
 
     def _records(self, url: str, answer: Answer) -> list[SourceRecord]:
-        if self._page is None:
-            self._tag = answer.headers.get("etag")
-        self._page = None
+        is_first, self._page = self._page is None, None
         self._next_poll = time.monotonic() + number(self._values, "poll.interval.ms") / 1000
-        if answer.status == 304 or not answer.body:
+        if answer.status == 304:
+            return []
+        tag = answer.headers.get("etag")
+        self._tag = (url, tag) if tag and is_first else None
+        if not answer.body:
             return []
         document = self._converter.to_connect(self._topic, answer.body).value
         following = self._pointed("next.pointer", document)
-        if isinstance(following, str) and following:
+        if isinstance(following, str) and following and urljoin(url, following) != url:
             self._page, self._next_poll = urljoin(url, following), 0.0
+            self._tag = None  # another page may change while this one does not
             self._check_page(self._page)
         elements = resolve(text(self._values, "records.pointer"), document)
         if elements is None:

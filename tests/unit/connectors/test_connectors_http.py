@@ -221,6 +221,54 @@ def test_a_server_that_is_away_is_tried_again() -> None:
         task.put([record(1)])
 
 
+@pytest.mark.parametrize("key", ["", ".", ".."])
+def test_a_key_that_leads_to_another_path_is_refused(key: str) -> None:
+    reports = Reports()
+    with (
+        http_target() as target,
+        sink(f"{target.url}/items/${{key}}", reports, behavior_on_null_values="delete") as task,
+    ):
+        task.put([record(1, None, key=key), record(2, None, key="..a"), record(3, key=True)])
+    assert [request.path for request in target.requests] == ["/items/..a", "/items/true"]
+    assert [refused.offset for refused, _ in reports.reported] == [1]
+
+
+def test_half_a_character_becomes_a_question_mark() -> None:
+    with (
+        http_target() as target,
+        sink(f"{target.url}/${{key}}", request_body_format="string") as task,
+    ):
+        task.put([record(1, "a\ud800b", key="\udc00")])
+    (request,) = target.requests
+    assert (request.path, request.body) == ("/%3F", b"a?b")
+
+
+def test_an_answer_that_is_cut_off_is_tried_again() -> None:
+    with (
+        http_target(lambda request: Reply(body=b"[1, 2", missing_bytes=3)) as target,
+        source(target.url) as task,
+    ):
+        assert task.poll() is None
+        target.answer = lambda request: Reply(body=b"[1, 2]")
+        assert [found.value for found in task.poll()] == [1, 2]
+
+
+def test_a_token_never_appears_in_an_error() -> None:
+    def config(token: str) -> dict[str, str]:
+        return {"http.api.url": "http://h", "auth.type": "bearer", "bearer.token": token}
+
+    for token in ("s3cret\nx", "s3cret\u20ac"):
+        errors = HttpSinkConnector().validate(config(token))
+        assert errors == {"bearer.token": ["bearer.token has a character that a header cannot have"]}
+    for header in ("Authorization: s3cret\u20ac", "Authorization: s3cret\nx"):
+        with pytest.raises(ConfigError) as raised:
+            SINK_KEYS.parse({"http.api.url": "http://h", "headers": header})
+        assert "s3cret" not in str(raised.value)
+    with http_target() as target, sink(target.url, auth_type="bearer", bearer_token="s3cret\n") as task:
+        task.put([record(1)])
+    assert target.requests[0].headers["Authorization"] == "Bearer s3cret", "as in a file with a line break"
+
+
 def test_a_redirect_is_an_error() -> None:
     with (
         http_target(lambda request: Reply(302, headers={"Location": "/x"})) as target,
@@ -297,6 +345,25 @@ def test_an_unchanged_answer_is_not_read_again() -> None:
         assert [found.value for found in task.poll()] == [{"a": 1}, 5, "x"]
         assert task.poll() is None
         assert offsets([]) == []
+
+
+def test_a_tag_counts_only_for_its_own_url() -> None:
+    last_page = [1]
+
+    def answer(request: SentRequest) -> Reply:
+        tag = '"1"'  # the same for each URL, as the number of a version is
+        if request.headers.get("If-None-Match") == tag:
+            return Reply(304)
+        page = {"/": {"items": [0], "next": "/last"}, "/last": {"items": last_page, "next": "/last"}}
+        return Reply(body=json.dumps(page[request.path]).encode(), headers={"ETag": tag})
+
+    with (
+        http_target(answer) as target,
+        source(f"{target.url}/", records_pointer="/items", next_pointer="/next") as task,
+    ):
+        assert [found.value for _ in range(2) for found in task.poll()] == [0, 1]
+        last_page.append(2)
+        assert [found.value for _ in range(2) for found in task.poll()] == [0, 1, 2]
 
 
 def test_errors_of_a_poll_are_tried_again_and_then_fail() -> None:
