@@ -12,6 +12,7 @@ from typing import Any
 
 from kcli.connectors.objects.libraries import library
 from kcli.formats.connect import schema as schemas
+from kcli.formats.connect.charsets import whole_characters
 from kcli.formats.connect.errors import ConnectException
 from kcli.formats.connect.logical import decimal_scale
 from kcli.formats.connect.schema import Schema, SchemaType
@@ -56,7 +57,14 @@ def column_writer(schema: Schema) -> ColumnWriter:
 
 def _plain_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter:
     kind = getattr(arrow, _TYPE_NAMES[schema.type])()
-    return ColumnWriter(kind, lambda values: arrow.array(values, kind))
+
+    def write(values: Sequence[Any]) -> Any:
+        try:
+            return arrow.array(values, kind)
+        except UnicodeEncodeError:
+            return arrow.array([None if value is None else whole_characters(value) for value in values], kind)
+
+    return ColumnWriter(kind, write)
 
 
 def _logical_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter | None:

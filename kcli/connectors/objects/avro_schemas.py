@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from kcli.formats.connect.charsets import whole_characters
 from kcli.formats.connect.errors import ConnectException, DataException
 from kcli.formats.connect.logical import decimal_scale, decimal_to_bytes
 from kcli.formats.connect.schema import (
@@ -141,7 +142,9 @@ class AvroWriter:
         value_type, convert = self.schema(values)
         if keys.type is SchemaType.STRING and not keys.optional:
             declared = {"type": "map", "values": value_type, **_properties(schema)}
-            return declared, lambda value: {key: convert(item) for key, item in value.items()}
+            return declared, lambda value: {
+                whole_characters(key): convert(item) for key, item in value.items()
+            }
         key_type, convert_key = self.schema(keys)
         number = sum(name.startswith(f"{_NAMESPACE}.{_ENTRY_NAME}") for name in self._names)
         name = f"{_ENTRY_NAME}{number or ''}"
@@ -173,6 +176,8 @@ def _plain(schema: Schema) -> tuple[object, Convert]:
         return declared, lambda value: value // MS_PER_DAY
     if schema.type is SchemaType.BYTES:
         convert = bytes
+    elif schema.type is SchemaType.STRING:
+        convert = whole_characters
     return (declared if len(declared) > 1 else declared["type"]), convert
 
 

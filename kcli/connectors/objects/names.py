@@ -8,17 +8,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kcli.formats.connect.charsets import whole_characters
 from kcli.model.java_text import parse_int, parse_long
 
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f/]")
 _ONLY_DOTS = re.compile(r"\.{1,2}")
+SEGMENT_BYTES_MAX = 255
+"""The longest part of a path that file systems have. Object stores have longer ones."""
 
 
 def safe_segment(text: str) -> str:
     """A text as one part of a path. A value of a record must not lead out of its directory."""
     if _ONLY_DOTS.fullmatch(text):
         return text.replace(".", "%2E")
-    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
+    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", whole_characters(text))
 
 
 @dataclass(frozen=True, slots=True)

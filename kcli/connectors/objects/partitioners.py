@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from kcli.connectors.objects.names import safe_segment
+from kcli.connectors.objects.names import SEGMENT_BYTES_MAX, safe_segment
 from kcli.connectors.records import SinkRecord
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.java_strings import java_string
@@ -24,6 +24,7 @@ Directory = Callable[[SinkRecord, int], str]
 HOURLY_PATH = "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 DAILY_PATH = "'year'=YYYY/'month'=MM/'day'=dd"
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+_SHOWN_CHARACTERS = 100
 _FROM_JODA = {"Y": "y", "x": "Y", "e": "u"}
 """Letters of Joda-Time, which the path format has, and the letters of SimpleDateFormat."""
 
@@ -96,13 +97,20 @@ class FieldPartitioner:
     delimiter: str
 
     def __call__(self, record: SinkRecord, _record_ms: int) -> str:
-        return self.delimiter.join(f"{safe_segment(name)}={self._text(record, name)}" for name in self.names)
+        return self.delimiter.join(self._segment(record, name) for name in self.names)
 
-    def _text(self, record: SinkRecord, name: str) -> str:
+    def _segment(self, record: SinkRecord, name: str) -> str:
+        """Raises DataException for a value that cannot be a directory."""
         value = nested_value(record.value, name)
         if not isinstance(value, (str, int)) or isinstance(value, Instant):
             raise DataException(f"The field {name} is no string, integer or boolean: {java_string(value)}")
-        return safe_segment(java_string(value))
+        segment = f"{safe_segment(name)}={safe_segment(java_string(value))}"
+        if len(segment.encode()) > SEGMENT_BYTES_MAX:
+            raise DataException(
+                f"The field {name} is too long for a directory: expected at most {SEGMENT_BYTES_MAX} bytes,"
+                f" found {segment[:_SHOWN_CHARACTERS]}…"
+            )
+        return segment
 
 
 class TimePartitioner:

@@ -11,6 +11,7 @@ from typing import IO, Protocol
 
 from kcli.connectors.objects.formats import CSV, JSON, Encoder, FormatSettings
 from kcli.connectors.objects.store import Upload
+from kcli.formats.connect.charsets import UTF_8
 from kcli.formats.connect.converter import SchemaAndValue
 from kcli.formats.connect.errors import ConnectException, DataException
 from kcli.formats.connect.java_strings import java_string
@@ -127,7 +128,7 @@ class _CsvRows:
             for column, write, default in zip(columns, self._columns, self._defaults, strict=True)
         ]
         rows.writerows(zip(*cells, strict=True))
-        return text.getvalue().encode()
+        return UTF_8.encode(text.getvalue())
 
 
 def _cell_writer(json: JsonConverter, schema: Schema) -> Callable[[object], str]:
@@ -154,10 +155,10 @@ def read_text(settings: FormatSettings, file: IO[bytes], position: int) -> Itera
     if settings.kind == CSV:
         return _read_csv(settings.csv_delimiter, content, position)
     separator = b"\n" if settings.kind == JSON else settings.separator
-    records = islice(_split(content, separator), position, None)
+    records = _split(content, separator)
     if settings.kind == JSON:
-        return _read_json(records)
-    return (SchemaAndValue(BYTES_SCHEMA, record) for record in records)
+        return _read_json(islice(filter(bytes.strip, records), position, None))
+    return (SchemaAndValue(BYTES_SCHEMA, record) for record in islice(records, position, None))
 
 
 def _unpacked(file: IO[bytes]) -> IO[bytes]:
@@ -186,18 +187,21 @@ def _split(content: IO[bytes], separator: bytes) -> Iterator[bytes]:
 
 
 def _read_csv(delimiter: str, content: IO[bytes], position: int) -> Iterator[SchemaAndValue]:
-    text = io.TextIOWrapper(content, "utf-8", newline="")
-    csv.field_size_limit(RECORD_BYTES_MAX)
-    rows = csv.reader(text, delimiter=delimiter, strict=True)
-    names = next(rows, None)
-    if names is None:
-        return
-    schema = struct_schema(dict.fromkeys(names, OPTIONAL_STRING_SCHEMA))
-    if len(schema.fields) != len(names):
-        raise ConnectException("Two columns of the CSV have the same name")
-    for number, row in enumerate(rows, 1):
-        if number <= position:
-            continue
-        if len(row) != len(names):
-            raise ConnectException(f"Row {number} has {len(row)} cells, but there are {len(names)} columns")
-        yield SchemaAndValue(schema, Struct.of_checked(schema, [cell or None for cell in row]))
+    # Spreadsheets write a byte order mark.
+    with io.TextIOWrapper(content, "utf-8-sig", newline="") as text:
+        csv.field_size_limit(RECORD_BYTES_MAX)
+        rows = csv.reader(text, delimiter=delimiter, strict=True)
+        names = next(rows, None)
+        if names is None:
+            return
+        schema = struct_schema(dict.fromkeys(names, OPTIONAL_STRING_SCHEMA))
+        if len(schema.fields) != len(names):
+            raise ConnectException("Two columns of the CSV have the same name")
+        for number, row in enumerate(rows, 1):
+            if number <= position:
+                continue
+            if len(row) != len(names):
+                raise ConnectException(
+                    f"Row {number} has {len(row)} cells, but there are {len(names)} columns"
+                )
+            yield SchemaAndValue(schema, Struct.of_checked(schema, [cell or None for cell in row]))

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -33,6 +34,7 @@ from kcli.formats.connect.schema import (
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Float32, Instant
 from kcli.model.topic_partition import TopicPartition
+from rigs.full_disk import files_limited_to
 
 pytest.importorskip("fsspec")
 pytest.importorskip("pyarrow")
@@ -326,6 +328,33 @@ def test_records_are_read_again_after_an_error_of_the_store(
     assert contents(tmp_path) == {"t+0+0000000000.json": [0, 1, 2]}
 
 
+@pytest.mark.parametrize(
+    ("kind", "compression"),
+    [("json", "none"), ("json", "gzip"), ("csv", "none"), ("avro", "none"), ("parquet", "none")],
+)
+def test_a_full_disk_leaves_no_part_of_an_object_and_loses_no_record(
+    tmp_path: Path, kind: str, compression: str
+) -> None:
+    schema = struct_schema({"n": schemas.STRING_SCHEMA})
+    keys = {"format_class": kind, "s3_compression_type": compression, "parquet_codec": "none"}
+    task = sink(tmp_path, s3_part_retries="3", **keys)
+    some, numbers = records(0, 4), [random.Random(n).randbytes(50_000).hex() for n in range(4)]
+    for item, number in zip(some, numbers, strict=True):
+        item.value, item.value_schema = Struct(schema, {"n": number}), schema
+    with files_limited_to(120_000):
+        for _ in range(3):
+            task.put(some)
+            assert task.context.rewinds == {PARTITION: 0}
+            assert task.pre_commit({}) == {PARTITION: 0}
+            assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    task.put(some)
+    assert task.pre_commit({}) == {PARTITION: 3}
+    task.stop()
+    values = [item.value for item in polled(source(SourceContext(), tmp_path))]
+    texts = [value["n"] if isinstance(value, dict) else value.get("n") for value in values]
+    assert texts == numbers[:3]
+
+
 def test_a_topic_that_begins_again_is_written_from_its_first_record(tmp_path: Path) -> None:
     task = sink(tmp_path)
     task.put(records(10, 14))
@@ -424,6 +453,30 @@ def test_an_invalid_object_fails_the_task_or_is_left_out(tmp_path: Path) -> None
     assert context.offsets.stored == {"a.json": {"position": 1, "complete": False}}
     task = source(SourceContext(), tmp_path, behavior_on_error="ignore", **keys)
     assert [item.value for item in polled(task)] == [{"n": 1}, {"n": 4}]
+
+
+def test_json_may_have_blank_lines_and_csv_a_byte_order_mark() -> None:
+    lines = b'{"n":1}\r\n\r\n{"n":2}\n\n'
+    assert [value["n"] for _, value in read(FormatSettings("json"), lines)] == [1, 2]
+    assert [value["n"] for _, value in read(FormatSettings("json"), lines, 1)] == [2]
+    ((schema, _),) = read(FormatSettings("csv"), "\ufeffid,name\n1,a\n".encode())
+    assert list(schema.positions) == ["id", "name"]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "avro", "parquet"])
+def test_half_a_character_becomes_a_question_mark(kind: str) -> None:
+    schema = struct_schema(
+        {"n": schemas.STRING_SCHEMA, "map": map_schema(schemas.STRING_SCHEMA, schemas.STRING_SCHEMA)}
+    )
+    value = Struct(schema, {"n": "a\ud800b", "map": {"\udc00": "\ud800"}})
+    ((_, item),) = read(FormatSettings(kind), written(FormatSettings(kind), schema, [value]))
+    text, pairs = (item[name] if isinstance(item, dict) else item.get(name) for name in ("n", "map"))
+    if kind == "json":  # which has an escape for it
+        assert (text, pairs) == ("a\ud800b", {"\udc00": "\ud800"})
+    elif kind == "csv":
+        assert (text, pairs) == ("a?b", '{"\\uDC00":"\\uD800"}')
+    else:
+        assert (text, pairs) == ("a?b", {"?": "?"})
 
 
 def test_a_user_may_set_only_offsets_that_mean_something(tmp_path: Path) -> None:

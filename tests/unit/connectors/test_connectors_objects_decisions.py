@@ -66,6 +66,14 @@ def test_a_text_of_a_record_stays_inside_its_directory() -> None:
     assert directory(by_field, record({"a": "x/../y"})) == "a=x%2F..%2Fy"
 
 
+def test_a_value_that_is_no_directory_is_an_error_of_its_record() -> None:
+    fields = settings(partitioner_class=f"{CONFLUENT}FieldPartitioner", partition_field_name="a")
+    assert fields.directory(record({"a": "\ud800"}), 0) == "a=?"
+    for text in ("x" * 254, "é" * 127):
+        with pytest.raises(DataException, match="The field a is too long for a directory"):
+            fields.directory(record({"a": text}), 0)
+
+
 def test_each_partitioner_has_its_directory() -> None:
     assert directory(settings(), record(partition=7)) == "partition=7"
     fields = settings(partitioner_class=f"{CONFLUENT}FieldPartitioner", partition_field_name="a,b.c")
