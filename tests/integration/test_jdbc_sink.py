@@ -36,6 +36,7 @@ from kcli.formats.connect.schema import (
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import Instant, Int8
 from rigs.connectors import Reports, SinkContext
+from rigs.databases import Server
 from rigs.jdbc import (
     TestedDatabase,
     running_sink,
@@ -307,6 +308,48 @@ def test_topics_with_a_schema_name_and_odd_columns(database: TestedDatabase) -> 
         task.put([sink_record(schema, {"a % \"b\" `c` 'd' ?": 1, "plain": 2}, topic="my-topic")])
     quote = '"' if database.kind == "postgresql" else "`"
     assert database.rows(f"SELECT * FROM {quote}kafka %s my-topic{quote}") == [(1, 2)]
+
+
+def test_half_a_character_becomes_a_question_mark(database: TestedDatabase) -> None:
+    keys = {"auto_create": "true", "insert_mode": "upsert", "pk_mode": "record_key", "pk_fields": "k"}
+    schema = struct_schema({"a": STRING_SCHEMA})
+    with running_sink(database, **keys) as task:
+        task.put([sink_record(schema, {"a": "x\ud800y"}, STRING_SCHEMA, "\udc00")])
+    assert database.rows("SELECT k, a FROM orders") == [("?", "x?y")]
+    with running_sink(database, auto_create="true", max_retries="0") as task:
+        wrong = struct_schema({"\ud800": INT32_SCHEMA})
+        with pytest.raises(ConnectException, match=r"java\.sql\.SQLException"):
+            task.put([sink_record(wrong, {"\ud800": 1}, topic="other")])
+
+
+def test_a_name_of_a_record_adds_nothing_to_a_statement(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE victims (id INTEGER)")
+    with running_sink(database, auto_create="true", quote_sql_identifiers="never") as task:
+        for name in ("id INT); DROP TABLE victims; --", "a b", "a-b", 'a"b', "a\0b"):
+            schema = struct_schema({name: INT32_SCHEMA})
+            with pytest.raises(ConnectException, match=r"^The name .* (needs quotes|has a null character)"):
+                task.put([sink_record(schema, {name: 1})])
+        plain = struct_schema({"a_1$": INT32_SCHEMA})
+        task.put([sink_record(plain, {"a_1$": 1}, topic="plain")])
+    assert database.rows("SELECT * FROM plain") == [(1,)]
+    assert database.rows("SELECT * FROM victims") == []
+
+
+def test_a_value_that_does_not_fit_is_never_cut(mariadb: Server) -> None:
+    with server_database("mariadb", mariadb, f"sink_{os.getpid()}") as database:
+        ((mode,),) = database.rows("SELECT @@GLOBAL.sql_mode")
+        database.execute("SET GLOBAL sql_mode = ''")
+        try:
+            schema = struct_schema({"id": INT8_SCHEMA, "item": STRING_SCHEMA})
+            with running_sink(database, auto_create="true", max_retries="0") as task:
+                with pytest.raises(ConnectException, match=r"Incorrect string value|Data too long"):
+                    task.put([sink_record(schema, {"id": 1, "item": "x" * 70_000})])
+                database.execute("ALTER TABLE orders MODIFY id TINYINT(2) UNSIGNED")
+                with pytest.raises(ConnectException, match="Out of range"):
+                    task.put([sink_record(schema, {"id": -1, "item": "x"})])
+            assert database.rows("SELECT * FROM orders") == []
+        finally:
+            database.execute(f"SET GLOBAL sql_mode = '{mode}'")
 
 
 def test_arrays_are_written_to_postgresql(database: TestedDatabase) -> None:

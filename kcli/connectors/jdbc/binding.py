@@ -10,6 +10,7 @@ from kcli.connectors.jdbc.moments import INFINITIES, Zone
 from kcli.connectors.jdbc.sink_keys import KAFKA, RECORD_KEY, SinkSettings
 from kcli.connectors.jdbc.target_fields import TargetField, TargetFields
 from kcli.connectors.records import SinkRecord
+from kcli.formats.connect.charsets import whole_characters
 from kcli.formats.connect.errors import ConnectException, DataException
 from kcli.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, SchemaType
 from kcli.model.java_text import parse_long
@@ -198,7 +199,7 @@ _PLAIN: dict[SchemaType, Convert] = {
     SchemaType.FLOAT32: float,  # type: ignore[dict-item]
     SchemaType.FLOAT64: float,  # type: ignore[dict-item]
     SchemaType.BOOLEAN: bool,
-    SchemaType.STRING: _same,
+    SchemaType.STRING: whole_characters,  # type: ignore[dict-item]
     SchemaType.BYTES: bytes,  # type: ignore[dict-item]
 }
 """The drivers look at the exact class of a number, so the classes of the data model become plain numbers."""

@@ -141,6 +141,8 @@ class Database:
             lost = isinstance(error, DBAPIError) and error.connection_invalidated
             transient = lost or isinstance(error, OperationalError | InterfaceError)
             raise SqlException(self.shown(error), transient=transient) from None
+        except UnicodeEncodeError as error:  # half a surrogate pair in a name
+            raise SqlException(f"The driver cannot encode a name: {error.reason}", transient=False) from None
 
     def shown(self, error: Exception) -> str:
         """The text of an error without the statement, its parameters and the password."""
@@ -326,6 +328,15 @@ class Database:
                 connection = self._started().connect()
                 self._set_isolation(connection)
                 return connection
+            except ImportError as error:
+                raise ConnectException(
+                    f"The Python module {error.name} of the driver is missing. Install it, or leave the driver out of"
+                    " the URL"
+                ) from None
+            except (TypeError, ValueError) as error:
+                raise ConnectException(
+                    f"{self.address}: the driver refuses an option: {self.shown(error)}"
+                ) from None
             except SQLAlchemyError as error:
                 shown = self.shown(error)
                 if attempt == self.settings.attempts or self.stopping.is_set():

@@ -26,11 +26,12 @@ def new_engine(address: Address, settings: ConnectionSettings, dialect: Dialect)
     from sqlalchemy.pool import NullPool, StaticPool
 
     options = dict(address.options)
-    query = {}
+    query = dict(address.query)
     if "service_name" in options:
         query["service_name"] = str(options.pop("service_name"))
-    if dialect.module in _TIMEOUT_OPTIONS:
-        options.setdefault(_TIMEOUT_OPTIONS[dialect.module], _CONNECT_TIMEOUT_S)
+    timeout = _TIMEOUT_OPTIONS.get(dialect.module)
+    if timeout is not None and timeout not in query:
+        options.setdefault(timeout, _CONNECT_TIMEOUT_S)
     if dialect.module == "sqlite3":
         options["check_same_thread"] = False  # `stop` may come from another thread
     if "ssl" in options:
@@ -48,11 +49,19 @@ def new_engine(address: Address, settings: ConnectionSettings, dialect: Dialect)
     engine = create_engine(
         url, poolclass=StaticPool if in_memory else NullPool, hide_parameters=True, connect_args=options
     )
+    if dialect.module == "pymysql":
+        event.listen(engine, "connect", _refuse_cut_values)
     if engine.dialect.driver == "psycopg":
         engine.dialect.ischema_names = {**engine.dialect.ischema_names, "xml": _text_type()}
         loaders = _loaders()
         event.listen(engine, "connect", lambda connection, record: _register(connection, loaders))
     return engine
+
+
+def _refuse_cut_values(connection: object, _record: object) -> None:
+    """Makes a value that does not fit an error, as Java's driver does. Some servers would store a part of it."""
+    with connection.cursor() as cursor:  # type: ignore[attr-defined]
+        cursor.execute("SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_TRANS_TABLES')")
 
 
 def _loaders() -> Mapping[str, type]:

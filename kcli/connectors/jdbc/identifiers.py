@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.formats.connect.errors import ConnectException
+
+_PLAIN_NAME = re.compile(r"[\w$#@]+")
+"""What a name has that needs no quotes, in any of the databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,18 @@ class Quoting:
     always: bool = True
 
     def quote(self, name: str) -> str:
-        """The name in a statement. A quote within the name is doubled, so that it cannot end the name."""
-        return self.begin + name.replace(self.end, self.end * 2) + self.end if self.always else name
+        """The name in a statement. A quote within the name is doubled, so that it cannot end the name.
+
+        Raises ConnectException for a name that cannot be in a statement.
+        """
+        if "\0" in name:
+            raise ConnectException(f"The name {name!r} has a null character, which no database allows")
+        if self.always:
+            return self.begin + name.replace(self.end, self.end * 2) + self.end
+        # The name may come from a record, which must not add anything else to a statement.
+        if not _PLAIN_NAME.fullmatch(name):
+            raise ConnectException(f"The name {name!r} needs quotes: set quote.sql.identifiers=always")
+        return name
 
     def table(self, table: TableName) -> str:
         return ".".join(map(self.quote, table.parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote
 
@@ -12,12 +12,17 @@ from kcli.model.java_text import natural, parse_boolean
 
 _SCHEME = re.compile(r"jdbc:([a-z0-9]+):(.*)", re.DOTALL)
 _AUTHORITY = re.compile(
-    r"//(?:([^@/?;]*)@)?(\[[^\]]*\]|[^:/?;,\\]*)(?:\\([^:;/?]*))?(?::([^/?;,]*))?(?=[/?;:]|$)"
+    r"//(?:([^/?;]*)@)?(\[[^\]]*\]|[^:/?;,\\]*)(?:\\([^:;/?]*))?(?::([^/?;,]*))?(?=[/?;:]|$)"
 )
-_ORACLE = re.compile(r"(?:thin|oci):(?:([^/@]*)/([^@]*))?@(?://)?([^:/]+)(?::([^:/]*))?(?:([:/])(.+))?")
-_PASSWORD_PARAMETER = re.compile(r"(?i)([?&;:,(][^=&;?,]*password[^=&;]*=)[^&;,)]*")
-_ORACLE_PASSWORD = re.compile(r"(:(?:thin|oci):[^/@]*/)[^@]*@")
-_LOGIN = re.compile(r"//[^/@]*:[^@]*@")
+_ORACLE = re.compile(r"(?:thin|oci):(?:([^/@]*)/(.*))?@(?://)?([^:/@]+)(?::([^:/]*))?(?:([:/])(.+))?")
+_PASSWORD_PARAMETER = re.compile(
+    r"([?&][^=&]*password[^=&]*=)[^&]*|([;:][^=;?&]*password[^=;?&]*=)[^;]*|([,(][^=,?&;)]*password[^=,?&;)]*=)[^,)]*",
+    re.I,
+)
+"""The parameters of the three forms of URLs: `?a=b&c=d`, `;a=b;c=d` and `(a=b,c=d)`."""
+_ORACLE_PASSWORD = re.compile(r"(:(?:thin|oci):[^/@]*/).*@")
+_LOGIN = re.compile(r"//[^/@:]*:.*@", re.DOTALL)
+"""A user and a password, up to the last @, because a password may have another one."""
 _Translation = Callable[[str], Mapping[str, object]]
 
 
@@ -37,6 +42,8 @@ class Address:
     """Parameters of the JDBC driver that have no equivalent in the Python driver."""
     driver: str | None = None
     """The driver of an SQLAlchemy URL, such as `pg8000`. None stands for the usual driver of the dialect."""
+    query: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    """The parameters of an SQLAlchemy URL, which SQLAlchemy converts for the driver."""
 
     def __str__(self) -> str:
         place = f"//{self.host}{'' if self.port is None else f':{self.port}'}/" if self.host else ""
@@ -62,7 +69,10 @@ def parse_url(text: str, properties: Mapping[str, str]) -> Address:
 def masked(text: str) -> str:
     """The URL without its passwords, for logs and errors."""
     without_oracle = _ORACLE_PASSWORD.sub(r"\1****@", text)
-    return _LOGIN.sub("//***:***@", _PASSWORD_PARAMETER.sub(r"\1****", without_oracle))
+    without_parameters = _PASSWORD_PARAMETER.sub(
+        lambda match: f"{match[1] or match[2] or match[3]}****", without_oracle
+    )
+    return _LOGIN.sub("//***:***@", without_parameters)
 
 
 def _sqlalchemy_address(text: str, properties: Mapping[str, str]) -> Address:
@@ -79,7 +89,8 @@ def _sqlalchemy_address(text: str, properties: Mapping[str, str]) -> Address:
     kind = {"postgres": "postgresql"}.get(kind, kind)
     return Address(
         kind, url.host or "", url.port, url.database or "", url.username,
-        None if url.password is None else str(url.password), {**url.query, **properties}, driver=driver or None,
+        None if url.password is None else str(url.password), driver=driver or None,
+        query={**url.query, **properties},
     )  # fmt: skip
 
 
@@ -163,7 +174,7 @@ def _port(text: str | None, shown: str) -> int | None:
         return None
     port = natural(text)
     if port is None:
-        raise ConnectException(f"{shown}: port {text}: expected a number")
+        raise ConnectException(f"{shown}: expected a number as the port")  # it may be a part of a password
     return port
 
 

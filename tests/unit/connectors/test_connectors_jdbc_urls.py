@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from kcli.connectors.jdbc.common_keys import ConnectionSettings
 from kcli.connectors.jdbc.identifiers import Quoting, TableName
+from kcli.connectors.jdbc.source_validation import connection_errors
 from kcli.connectors.jdbc.urls import masked, parse_url
 from kcli.formats.connect.errors import ConnectException
 
@@ -55,7 +59,7 @@ def test_options_of_jdbc_drivers_are_translated() -> None:
     [
         ("jdbc:derby://h/db", "unknown database. Expected one of: jdbc:postgresql"),
         ("jdbc:postgresql:db", "expected //host:port/database"),
-        ("jdbc:mysql://h:x/db", "port x: expected a number"),
+        ("jdbc:mysql://h:x/db", "expected a number as the port"),
         ("jdbc:oracle:wrong", "expected a URL such as jdbc:oracle"),
         ("nonsense", "expected a URL such as jdbc:postgresql"),
     ],
@@ -75,11 +79,42 @@ def test_an_invalid_url_is_explained(url: str, message: str) -> None:
         "jdbc:mysql://(host=h,password=SECRET)/d",
         "postgresql://u:SECRET@h/d",
         "jdbc:oracle:thin:u/SECRET@h:1521:sid",
+        "jdbc:postgresql://u:SECRET@SECRET@h/d",
+        "jdbc:mysql://h/d?x=1&password=SECRET;SECRET,SECRET)SECRET",
+        "jdbc:sqlserver://h;password=SECRET&SECRET,SECRET;x=1",
+        "jdbc:db2://h:1/d:user=u;password=SECRET&SECRET;",
+        "jdbc:oracle:thin:u/SECRET@SECRET@h:1521:sid",
     ],
 )
 def test_errors_show_no_password(url: str) -> None:
     assert "SECRET" not in masked(url)
     assert "SECRET" not in repr(parse_url(url, {})) if "(" not in url else True
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql+pg8000://h/db", "The Python module pg8000 of the driver is missing"),
+        ("mysql://u:SECRET@127.0.0.1:1/db?foo=bar", "the driver refuses an option"),
+        ("mysql://127.0.0.1:1/db?connect_timeout=1", "Can't connect to MySQL server"),
+        ("jdbc:postgresql://u:SE@SECRET@127.0.0.1:1/db", "connection failed"),
+        ("jdbc:mysql://u:SEC/RET@h/db", "expected a number as the port"),
+    ],
+)
+def test_a_url_that_does_not_work_is_one_clear_error(url: str, message: str) -> None:
+    pytest.importorskip("psycopg")
+    pytest.importorskip("pymysql")
+    settings = ConnectionSettings(url, None, None, 1, 0, "", quotes_always=True, properties={})
+    ((error,),) = connection_errors(settings).values()
+    assert message in error
+    assert "SEC" not in error
+
+
+def test_an_sqlalchemy_url_may_have_numbers(tmp_path: Path) -> None:
+    settings = ConnectionSettings(
+        f"sqlite:///{tmp_path}/db?timeout=5", None, None, 1, 0, "", quotes_always=True, properties={}
+    )
+    assert connection_errors(settings) == {}
 
 
 def test_names_are_quoted_and_parsed() -> None:
