@@ -255,6 +255,8 @@ def test_types_are_equal_in_the_snapshot_and_in_the_stream(captured: Captured) -
         "k": ("BYTEA", "'\\x00ff'"), "l": ("DATE", "'infinity'"), "m": ("TEXT[]", "ARRAY['a b', '\"']"),
         "n": ("INT4RANGE", "'[1,5)'"), "o": ("CHAR(3)", "'x'"), "p": ("TIME(3)", "'10:00:01.5'"),
         "q": ("UUID", "'6f1e3f1a-0000-4000-8000-000000000001'"), "r": ("REAL", "'NaN'"), "s": ("mood[]", "'{glad}'"),
+        "t": ("BOX[]", "'{(1,1),(0,0);(3,3),(2,2)}'"), "u": ("INT2VECTOR", "'1 2'"), "v": ("TEXT[]", "'{}'"),
+        "w": ("NUMERIC[]", "'{1.50,NULL}'"),
     }  # fmt: skip
     values = ", ".join(value for _, value in columns.values())
     captured.execute(
@@ -276,6 +278,7 @@ def test_types_are_equal_in_the_snapshot_and_in_the_stream(captured: Captured) -
     assert (shown["d"], shown["e"], shown["g"]) == (b"\x05", "2024-02-29T10:00:01.250Z", Decimal("1.50"))
     assert (shown["i"], shown["j"], shown["m"]) == (79_200_000_000, Decimal("-1234.50"), ["a b", '"'])
     assert (shown["n"], shown["o"], shown["s"]) == ("[1,5)", "x  ", ["glad"])
+    assert (shown["t"], shown["u"], shown["v"]) == ("{(1,1),(0,0);(3,3),(2,2)}", "1 2", [])
 
 
 def test_large_values_that_do_not_change_have_a_placeholder(captured: Captured) -> None:
@@ -425,3 +428,64 @@ def test_names_with_quotes_and_capitals_are_captured(captured: Captured) -> None
         assert read.topic == created.topic == "shop.Odd.My__T"
         assert part(read, "after").values == [1, "'\\"]
         assert list(created.key_schema.positions) == ['a"b']
+
+
+def test_a_slot_that_is_dropped_while_the_task_runs_is_a_clear_error(captured: Captured) -> None:
+    create(captured)
+    with running(captured) as it:
+        it.poll(2)
+        captured.execute("INSERT INTO orders VALUES (3)")
+        assert events(it.poll(1)) == [("c", 3)]
+        captured.drop_slot()
+        captured.execute("INSERT INTO orders VALUES (4)")
+        with pytest.raises(ConnectException, match=r"does not exist any more.* are lost"):
+            it.poll(1)
+
+
+def test_a_slot_that_is_dropped_while_the_task_runs_begins_a_new_snapshot(captured: Captured) -> None:
+    create(captured)
+    with running(captured, snapshot_mode="when_needed") as it:
+        it.poll(2)
+        captured.execute("INSERT INTO orders VALUES (3)")
+        assert events(it.poll(1)) == [("c", 3)]
+        captured.drop_slot()
+        captured.execute("INSERT INTO orders VALUES (4)", "DELETE FROM orders WHERE id < 3")
+        # The first row of the snapshot comes twice, because the worker stores its offset before the slot is made.
+        assert events(it.poll(3)) == [("r", 3), ("r", 3), ("r", 4)]
+        captured.execute("INSERT INTO orders VALUES (5)")
+        assert events(it.poll(1)) == [("c", 5)]
+
+
+def test_a_crash_before_the_offset_of_a_new_snapshot_is_stored_loses_nothing(captured: Captured) -> None:
+    create(captured)
+    stored = Stored()
+    with running(captured, stored) as it:
+        it.poll(2)
+    captured.drop_slot()
+    captured.execute("INSERT INTO orders VALUES (3), (4)")
+    with running(captured, stored, snapshot_mode="when_needed", max_batch_size="1") as it:
+        it.poll(1, acknowledged=False)
+    captured.execute("INSERT INTO orders VALUES (5)")
+    with running(captured, stored, snapshot_mode="when_needed") as it:
+        assert [number for _, number in events(it.poll(6))] == [1, 1, 2, 3, 4, 5]
+
+
+def test_a_new_snapshot_begins_also_if_its_announcement_is_dropped_or_has_no_row(captured: Captured) -> None:
+    create(captured, rows=1)
+    stored = Stored()
+    with running(captured, stored) as it:
+        it.poll(1)
+    place = stored.value
+    for statement, expected in (("SELECT 1", [("r", 1)]), ("DELETE FROM orders", [])):
+        captured.drop_slot()
+        captured.execute(statement)
+        with running(captured, stored, snapshot_mode="when_needed") as it:
+            assert events(it.poll(len(expected), acknowledged=False)) == expected
+            for _ in range(3):
+                it.task._next_confirmation = 0
+                it.task.commit()  # a transformation has dropped the record, so the offset stays
+                assert stored.value == place
+            assert events(it.poll(len(expected), acknowledged=False)) == expected
+            assert it.quiet() == []
+            captured.execute("INSERT INTO orders VALUES (7)", "DELETE FROM orders WHERE id = 7")
+            assert [op for op, _ in events(it.poll(3, acknowledged=False))] == ["c", "d", "-"]

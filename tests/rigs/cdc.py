@@ -103,10 +103,11 @@ class Running:
         deadline = time.monotonic() + PATIENCE_S
         while len(records) < count:
             assert time.monotonic() < deadline, f"only {len(records)} of {count} records"
-            records += self._poll()
+            batch = self._poll()
+            records += batch
+            if acknowledged and batch:
+                self.acknowledge(batch[-1])
         self._check(records)
-        if acknowledged and records:
-            self.acknowledge(records[-1])
         return records
 
     def quiet(self) -> list[SourceRecord]:
@@ -114,7 +115,10 @@ class Running:
         return [record for _ in range(3) for record in self._poll()]
 
     def acknowledge(self, record: SourceRecord) -> None:
+        """Stores the offset of a record, as a worker does, and tells the task."""
         self.stored.value = json.loads(json.dumps(record.source_offset))
+        self.task._next_confirmation = 0
+        self.task.commit()
 
     def _poll(self) -> list[SourceRecord]:
         try:

@@ -10,7 +10,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kcli.connectors.cdc.catalog import SERVER_VERSION_MIN, Catalog, Slot
 from kcli.connectors.cdc.connection import Connection, DatabaseError, lsn_text
@@ -25,6 +25,8 @@ from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.errors import ConnectException
 
 _log = logging.getLogger("kcli.connectors.cdc")
+_COMMITS_OF_DROPPED = 3
+"""The commits after which a record whose offset is not stored was dropped. The first one may have begun before it."""
 
 
 def now_us() -> int:
@@ -53,10 +55,13 @@ class Capture:
         self._session: Connection | None = None
         self._stream: Connection | None = None
         self._catalog: Catalog
+        self._tables: Sequence[tuple[int, str, str]] = ()
         self._maker: EventMaker | None = None
         self._position = None if stored is None else Position.of(stored)
         self._snapshot: Iterator[SourceRecord] | None = None
         self._has_snapshot = False
+        self._announced: Position | None = None
+        self._announced_commits = 0
         self._error: DatabaseError | None = None
         self._emitted = stored
         self._flushed = 0
@@ -75,7 +80,8 @@ class Capture:
             raise error
         if self._maker is None:
             self._begin()
-        records = self._read()
+        # Without a maker, a snapshot is announced.
+        records = self._read() if self._maker is not None else self._announcement()
         if records:
             self._emitted = records[-1].source_offset
         return records
@@ -105,7 +111,9 @@ class Capture:
             self.connect()
         settings, catalog = self._settings, self._catalog
         via_root = settings.values["publish.via.partition.root"] is True
-        tables = [row for row in catalog.tables(via_root=via_root) if settings.choice.captures(*row[1:])]
+        self._tables = tables = [
+            row for row in catalog.tables(via_root=via_root) if settings.choice.captures(*row[1:])
+        ]
         if settings.snapshot_mode != "initial_only":
             names = [(schema, name) for _, schema, name in tables]
             mode = settings.text("publication.autocreate.mode")
@@ -117,6 +125,8 @@ class Capture:
             self._flushed = max(self._flushed, slot.confirmed)
         if not self._needs_snapshot(slot):
             self._maker = self._new_maker(self._stream_position(slot))
+            return
+        if self._must_announce(slot):
             return
         maker = self._maker = self._new_maker(self._begin_snapshot(slot))
         assert self._session is not None, "connected above"
@@ -198,6 +208,50 @@ class Capture:
             return begin_exported(self._session, name, lsn, now_us())
         finally:
             replication.close()
+
+    # The announcement of a snapshot that replaces the changes that are lost.
+
+    def _must_announce(self, slot: Slot | None) -> bool:
+        """Whether the worker must first store that a snapshot begins.
+
+        The stored offset is a place in the stream, and the slot is gone. After a crash, a new slot would look like the
+        old one, and the stream would continue there without the snapshot. So the slot is made after the worker has
+        stored an offset of the snapshot.
+        """
+        position = self._position
+        if position is None or position.phase is Phase.SNAPSHOT or not (slot is None or slot.is_lost):
+            return False
+        return self._settings.snapshot_mode != "initial_only"
+
+    def _announcement(self) -> list[SourceRecord]:
+        """The first row of the tables, with an offset of a snapshot. No row if it was returned before.
+
+        Without rows, the new slot has all that a snapshot could read.
+        """
+        if self._announced is not None:
+            self._stopping.wait(self._settings.seconds("poll.interval.ms"))
+            return []
+        assert self._session is not None, "`_begin` has connected"
+        end = self._catalog.wal_end()
+        position = begin_own(self._session, Position(Phase.STREAM, end, end, time_us=now_us()))
+        rows = Snapshot(self._session, self._catalog, self._new_maker(position), 1).records(self._tables)
+        record = next(rows, None)
+        rows.close()
+        self._session.rows("ROLLBACK")
+        if record is None:
+            self._position = position
+            return []
+        _log.warning("A new snapshot begins after the worker has stored an offset of it")
+        record.source_offset = position.snapshot_offset(last=False)
+        self._announced, self._announced_commits = position, 0
+        return [record]
+
+    def _end_announcement(self, stored: Offset | None) -> None:
+        """Lets the snapshot begin if the announcement is stored, or if a transformation has dropped its record."""
+        self._announced_commits += 1
+        is_stored = stored is not None and Position.of(stored).phase is Phase.SNAPSHOT
+        if is_stored or self._announced_commits >= _COMMITS_OF_DROPPED:
+            self._position, self._announced = self._announced, None
 
     def _stream_position(self, slot: Slot | None) -> Position:
         if self._position is not None:
@@ -288,6 +342,8 @@ class Capture:
 
     def confirm(self, stored: Offset | None) -> None:
         """Takes the offset that the worker has stored. The server may remove the WAL before it."""
+        if self._announced is not None:
+            self._end_announcement(stored)
         maker = self._maker
         if maker is None or self._stream is None:
             return

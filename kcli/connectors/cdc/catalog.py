@@ -91,7 +91,9 @@ class Catalog:
     def _read_type(self, oid: int) -> TypeInfo:
         rows = self._connection.texts(
             "SELECT t.typname, t.typtype, t.typbasetype, t.typtypmod,"
-            " CASE WHEN t.typcategory = 'A' THEN t.typelem ELSE 0 END,"
+            # int2vector and the like have items, but not the text of an array. Boxes are divided by semicolons.
+            " coalesce((SELECT i.oid FROM pg_catalog.pg_type i"
+            " WHERE i.oid = t.typelem AND i.typarray = t.oid AND i.typdelim = ','), 0),"
             " (SELECT json_agg(e.enumlabel ORDER BY e.enumsortorder) FROM pg_catalog.pg_enum e"
             f" WHERE e.enumtypid = t.oid) FROM pg_catalog.pg_type t WHERE t.oid = {oid}"
         )

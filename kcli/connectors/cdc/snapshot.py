@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kcli.connectors.cdc.catalog import Catalog
@@ -51,7 +51,7 @@ class Snapshot:
         self._maker = maker
         self._fetch_size = fetch_size
 
-    def records(self, tables: Sequence[tuple[int, str, str]]) -> Iterator[SourceRecord]:
+    def records(self, tables: Sequence[tuple[int, str, str]]) -> Generator[SourceRecord]:
         """Yields the records of all rows, and ends the transaction."""
         if tables:
             # A transaction would see a table as empty that ALTER TABLE or TRUNCATE rewrites after its snapshot.
