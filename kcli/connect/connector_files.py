@@ -25,18 +25,22 @@ def read_connector_file(path: str) -> ConnectorFile:
     """
     with open(path, "rb") as file:
         content = file.read()
+    hint = ""
     try:
         value = parse_json(content, numbers_as_text=True)
-    except InvalidBody:
+    except InvalidBody as error:
         value = None
+        if content.lstrip().startswith(b"{"):
+            hint = f". It begins as JSON, but {error}"
     if isinstance(value, dict):
         flat = _flat(value)
         if flat is not None:
-            return _named(path, flat, None)
+            return _named(path, flat)
         request = _request(path, value)
         if request is not None:
             return request
-    return _named(path, dict(load(path)), None)
+        hint = '. Expected an object of texts, or {"name": NAME, "config": {…}}'
+    return _named(path, dict(load(path)), hint)
 
 
 def _flat(value: dict[str, object]) -> Config | None:
@@ -66,10 +70,10 @@ def _request(path: str, value: dict[str, object]) -> ConnectorFile | None:
     return ConnectorFile(name, config, target)
 
 
-def _named(path: str, config: Config, target: TargetState | None) -> ConnectorFile:
+def _named(path: str, config: Config, hint: str = "") -> ConnectorFile:
     name = config.get("name")
     if not name:
         raise ConnectException(
-            f"Connector configuration at '{path}' is missing the mandatory 'name' configuration"
+            f"Connector configuration at '{path}' is missing the mandatory 'name' configuration{hint}"
         )
-    return ConnectorFile(name, config, target)
+    return ConnectorFile(name, config)

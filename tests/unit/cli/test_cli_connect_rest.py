@@ -115,6 +115,49 @@ def test_files_are_applied_only_if_they_change_something(
     assert [line for line, _ in api.requests] == ["PUT /connectors/a/config", "PUT /connectors/b/config"]
 
 
+def test_a_new_connector_gets_the_state_of_its_file(
+    api: ConnectApi, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    api.answers["POST /connectors"] = (201, {})
+    bodies = [
+        {"name": name, "config": CONFIG | {"name": name}, "initial_state": state}
+        for name, state in (("n1", "STOPPED"), ("n2", "RUNNING"))
+    ]
+    for body in bodies:
+        (tmp_path / f"{body['name']}.json").write_text(json.dumps(body))
+    assert said(capsys, "apply", str(tmp_path)) == "n1: created\nn2: created\n"
+    assert api.requests == [("POST /connectors", body) for body in bodies]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"name": "z",\n "topics" "t"}', "It begins as JSON, but the body is not valid JSON: Expecting ':'"),
+        ('{"name": "z", "settings": {}}', 'Expected an object of texts, or {"name": NAME, "config": {'),
+        ("topics=t\n", "is missing the mandatory 'name' configuration\n"),
+        ("name=a\n", "a.json have the same name: a"),
+    ],
+)
+def test_nothing_is_changed_if_one_file_is_wrong(
+    content: str, message: str, api: ConnectApi, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({**CONFIG, "topics": "u"}))
+    (tmp_path / "z.properties").write_text(content)
+    assert message in said(capsys, "apply", str(tmp_path), code=1)
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("command", ["list", "status", "logs", "offsets", "plugins"])
+@pytest.mark.parametrize("answer", [None, "text"])
+def test_the_answer_of_another_server_is_one_clear_error(
+    command: str, answer: object, api: ConnectApi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = ("/connectors", "/connectors/a/status", "/connectors/a/offsets", "/connector-plugins")
+    api.answers |= {f"GET {path}": (200, answer) for path in paths}
+    words = [command] if command in ("list", "plugins") else [command, "a"]
+    assert "in another form than a worker" in said(capsys, *words, code=1)
+
+
 def test_a_file_is_validated_by_the_worker(
     api: ConnectApi, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -126,6 +169,9 @@ def test_a_file_is_validated_by_the_worker(
     api.answers[path] = (200, validation(config_key("topics")))
     assert said(capsys, "validate", str(file)) == "a is valid.\n"
     assert api.requests[-1][1] == CONFIG
+    file.write_text(json.dumps({**CONFIG, "connector.class": "a/b?c"}))
+    api.answers["PUT /connector-plugins/a%2Fb%3Fc/config/validate"] = (404, {"message": "Unknown plugin"})
+    assert "Unknown plugin" in said(capsys, "validate", str(file), code=1)
 
 
 def test_a_rebalance_is_waited_for(

@@ -6,13 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
+from urllib.parse import quote
 
 from kcli.cli.confirm import confirm
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, Family, Subcommand, flag
 from kcli.cli.tools.connect.rest_calls import ConnectOptions, ConnectRestError, Worker, connector_path
 from kcli.command.examples import Example
+
+if TYPE_CHECKING:
+    from kcli.connect.connector_files import ConnectorFile
 
 Json = Mapping[str, object]
 
@@ -97,7 +101,7 @@ class LineRow:
 
 
 def list_connectors(options: ConnectOptions, output: Output) -> None:
-    connectors = cast(Mapping[str, Json], Worker.of(options).get("/connectors?expand=status"))
+    connectors: Mapping[str, Json] = Worker.of(options).get("/connectors?expand=status", dict)
     rows = [_connector_row(name, cast(Json, one["status"])) for name, one in sorted(connectors.items())]
     if not rows and output.is_text:
         output.say("There are no connectors.")
@@ -126,7 +130,7 @@ def _summary(row: ConnectorRow) -> str:
 
 def status(options: ConnectOptions, output: Output) -> None:
     worker, name = Worker.of(options), _one_name(options, "status")
-    state = cast(Json, worker.get(connector_path(name, "/status")))
+    state: Json = worker.get(connector_path(name, "/status"), dict)
     parts = [("connector", cast(Json, state["connector"]))]
     parts += [(f"task {task['id']}", task) for task in cast(Sequence[Json], state["tasks"])]
     output.rows([_part_row(part, one) for part, one in parts], _part_text)
@@ -136,7 +140,7 @@ def status(options: ConnectOptions, output: Output) -> None:
 
 def _takeover(worker: Worker) -> str:
     try:
-        delay_ms = cast(int, cast(Json, worker.get("/rebalance"))["delay_ms"])
+        delay_ms = cast(int, worker.get("/rebalance", dict)["delay_ms"])
     except ConnectRestError as error:
         if error.status != NOT_FOUND:
             raise
@@ -156,18 +160,18 @@ def _part_text(row: PartRow) -> str:
 
 def logs(options: ConnectOptions, output: Output) -> None:
     worker, name = Worker.of(options), _one_name(options, "logs")
-    state = cast(Json, worker.get(connector_path(name, "/status")))
+    state: Json = worker.get(connector_path(name, "/status"), dict)
     parts = [cast(Json, state["connector"]), *cast(Sequence[Json], state["tasks"])]
     for worker_id in dict.fromkeys(str(part["worker_id"]) for part in parts):
         try:
-            lines = worker.at(worker_id).get(connector_path(name, "/logs"))
+            lines: Sequence[str] = worker.at(worker_id).get(connector_path(name, "/logs"), list)
         except ConnectRestError as error:
             if error.status != NOT_FOUND:
                 raise
             raise CommandError(
                 f"the worker {worker_id} does not offer its log: it is not a worker of kcli"
             ) from None
-        output.rows([LineRow(worker_id, line) for line in cast(Sequence[str], lines)], lambda row: row.line)
+        output.rows([LineRow(worker_id, line) for line in lines], lambda row: row.line)
 
 
 def restart(options: RestartOptions, output: Output) -> None:
@@ -205,8 +209,8 @@ def offsets(options: OffsetsOptions, output: Output) -> None:
         answer = cast(Json, worker.call("DELETE", path))
         output.say(str(answer["message"]))
         return
-    found = cast(Sequence[Json], cast(Json, worker.get(path))["offsets"])
-    rows = [OffsetRow(cast(Json, one["partition"]), cast("Json | None", one["offset"])) for one in found]
+    stored = cast(Sequence[Json], worker.get(path, dict)["offsets"])
+    rows = [OffsetRow(cast(Json, one["partition"]), cast("Json | None", one["offset"])) for one in stored]
     output.rows(rows, lambda row: f"{_compact(row.partition)} {_compact(row.offset)}")
 
 
@@ -215,7 +219,7 @@ def _compact(value: object) -> str:
 
 
 def plugins(options: ConnectOptions, output: Output) -> None:
-    listed = cast(Sequence[Json], Worker.of(options).get("/connector-plugins?connectorsOnly=false"))
+    listed: Sequence[Json] = Worker.of(options).get("/connector-plugins?connectorsOnly=false", list)
     rows = [PluginRow(str(one["class"]), str(one["type"]), str(one.get("version"))) for one in listed]
     output.rows(rows, lambda row: f"{row.type:16}  {row.version:8}  {row.plugin_class}")
 
@@ -229,12 +233,12 @@ class PluginRow:
 
 def validate(options: ConnectOptions, output: Output) -> int:
     worker = Worker.of(options)
-    name, config = _read(Path(_one_name(options, "validate")))
-    plugin = config.get("connector.class")
+    file = _read(Path(_one_name(options, "validate")))
+    plugin = file.config.get("connector.class")
     if not plugin:
-        raise CommandError(f"{name} has no connector.class")
-    path = f"/connector-plugins/{plugin}/config/validate"
-    infos = cast(Json, worker.call("PUT", path, {"name": name, **config}))
+        raise CommandError(f"{file.name} has no connector.class")
+    path = f"/connector-plugins/{quote(plugin, safe='')}/config/validate"
+    infos = cast(Json, worker.call("PUT", path, {"name": file.name, **file.config}))
     rows = [
         ErrorRow(str(value["name"]), cast("str | None", value.get("value")), str(error))
         for value in (cast(Json, one["value"]) for one in cast(Sequence[Json], infos["configs"]))
@@ -242,7 +246,7 @@ def validate(options: ConnectOptions, output: Output) -> int:
     ]
     output.rows(rows, lambda row: f"{row.key}: {row.error}")
     if not rows:
-        output.say(f"{name} is valid.")
+        output.say(f"{file.name} is valid.")
     return 1 if rows else 0
 
 
@@ -254,19 +258,34 @@ def apply(options: ApplyOptions, output: Output) -> None:
     )
     if not files:
         raise CommandError(f"{place} has no file that ends with {' or '.join(FILE_SUFFIXES)}")
-    for file in files:
-        name, config = _read(file)
-        row = _change(worker, name, config)
+    by_name: dict[str, Path] = {}
+    connectors = [(path, _read(path)) for path in files]  # all of them, before anything is changed
+    for path, file in connectors:
+        if other := by_name.get(file.name):
+            raise CommandError(f"{path} and {other} have the same name: {file.name}")
+        by_name[file.name] = path
+    for _, file in connectors:
+        row = _change(worker, file.name, file.config)
         if not options.dry_run and row.change != "unchanged":
-            worker.call("PUT", connector_path(name, "/config"), config)
+            _send(worker, file, is_new=row.change == "created")
         output.row(row, _change_text)
     if options.dry_run:
         output.say("Nothing was changed, because of --dry-run.")
 
 
+def _send(worker: Worker, file: ConnectorFile, *, is_new: bool) -> None:
+    """Creates or changes a connector. Only a new one gets the state that its file names."""
+    if is_new and file.target is not None:
+        state = {"STARTED": "RUNNING"}.get(file.target, str(file.target))
+        body = {"name": file.name, "config": file.config, "initial_state": state}
+        worker.call("POST", "/connectors", body)
+    else:
+        worker.call("PUT", connector_path(file.name, "/config"), file.config)
+
+
 def _change(worker: Worker, name: str, config: Mapping[str, object]) -> ChangeRow:
     try:
-        present = cast(Json, worker.get(connector_path(name, "/config")))
+        present: Json = worker.get(connector_path(name, "/config"), dict)
     except ConnectRestError as error:
         if error.status != NOT_FOUND:
             raise
@@ -280,18 +299,17 @@ def _change_text(row: ChangeRow) -> str:
     return f"{row.name}: {row.change}" + (f" ({', '.join(row.keys)})" if row.change == "changed" else "")
 
 
-def _read(path: Path) -> tuple[str, Mapping[str, object]]:
-    """The name and the configuration of a connector in a file. Raises CommandError."""
+def _read(path: Path) -> ConnectorFile:
+    """Reads the file of a connector. Raises CommandError."""
     from kcli.connect.connector_files import read_connector_file
     from kcli.formats.connect.errors import ConnectException
 
     try:
-        file = read_connector_file(str(path))
+        return read_connector_file(str(path))
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}") from None
     except ConnectException as error:
         raise CommandError(str(error)) from None
-    return file.name, file.config
 
 
 def _one_name(options: ConnectOptions, action: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kcli.cli.syntax.options import CommandError, CommonOptions, option
 from kcli.client.diagnosis.connect.hints import short_message
@@ -13,6 +14,8 @@ from kcli.http.connect_rest import DEFAULT_URL, ConnectRest, InvalidUrl, NoWorke
 __all__ = ["ConnectOptions", "ConnectRestError", "Worker", "connector_path"]
 
 URL_VARIABLE = "KCLI_CONNECT_URL"
+
+_Answer = TypeVar("_Answer")
 
 RETRY_SECONDS = 1.0
 RETRIES_MAX = 30
@@ -54,8 +57,14 @@ class Worker:
         """Another worker of the same group, by its worker id (`host:port`)."""
         return Worker(self.rest.of_worker(worker_id))
 
-    def get(self, path: str) -> object:
-        return self.call("GET", path)
+    def get(self, path: str, kind: type[_Answer]) -> _Answer:
+        """The JSON of an answer, which must be an object (`dict`) or a list. Raises as `call` does."""
+        answer = self.call("GET", path)
+        if not isinstance(answer, kind):
+            raise CommandError(
+                f"{self.rest.url} has answered GET {path} in another form than a worker of Kafka Connect 2.3 or newer"
+            )
+        return answer
 
     def call(self, method: str, path: str, body: object = None) -> object:
         """Sends a request, and returns the JSON of the answer, or None if it has none.
