@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from kcli.runtime.hidden_arguments import holds_secret
+
 HIDDEN = "[hidden]"
 
 _SECRET = re.compile(r"password|secret|token|credential|jaas|private.?key", re.IGNORECASE)
@@ -21,11 +23,14 @@ _VARIABLE = re.compile(r"\$\{[^}]*\}")
 def secrets_of(config: Mapping[str, str], password_keys: Iterable[str]) -> dict[str, str]:
     """The secrets of a configuration by key. A variable such as ${file:…} is no secret."""
     passwords = frozenset(password_keys)
-    return {
-        key: value
-        for key, value in config.items()
-        if value and (key in passwords or _SECRET.search(key)) and not _VARIABLE.fullmatch(value)
-    }
+
+    def is_secret(key: str, value: str) -> bool:
+        if key in passwords or _SECRET.search(key):
+            return not _VARIABLE.fullmatch(value)
+        # The URL of a database may have a password, and a header may be a login.
+        return holds_secret(f"{key}={_VARIABLE.sub('', value)}")
+
+    return {key: value for key, value in config.items() if value and is_secret(key, value)}
 
 
 def hidden(config: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:

@@ -97,6 +97,9 @@ def test_offsets_are_compact_json(api: ConnectApi, capsys: pytest.CaptureFixture
     offsets = [{"partition": {"file": "ü"}, "offset": {"n": 7}}, {"partition": {"file": "x"}, "offset": None}]
     api.answers["GET /connectors/a/offsets"] = (200, {"offsets": offsets})
     assert said(capsys, "offsets", "a") == '{"file":"ü"} {"n":7}\n{"file":"x"} null\n'
+    api.answers["GET /connectors/a/offsets"] = (200, {"offsets": []})
+    assert said(capsys, "offsets", "a").startswith("a has no offsets yet.")
+    assert said(capsys, "offsets", "a", "--output", "json") == ""
 
 
 def test_files_are_applied_only_if_they_change_something(
@@ -193,7 +196,9 @@ def test_the_login_is_in_the_url_and_never_in_an_error(
     api.login = "ann:p@ss"
     place = api.url.removeprefix("http://")
     assert "1 of 2" in said(capsys, "list", "--url", f"ann:p%40ss@{place}")
-    assert "HTTP 401" in said(capsys, "list", "--url", f"http://ann:wrong@{place}", code=1)
+    refused = said(capsys, "list", "--url", f"http://ann:wrong@{place}", code=1)
+    assert "HTTP 401. Check the login in --url" in refused
+    assert "before the host of --url" in said(capsys, "list", "--url", place, code=1)
     nowhere = f"http://ann:wrong@127.0.0.1:{free_port()}"
     for url, message in (
         (nowhere, "no worker of Kafka Connect answers at http://127"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from kcli.console.connect.secrets import secrets_of
 from kcli.console.settings import ClusterSettings
 from kcli.http.connect_rest import ConnectRest
 from kcli.model.acl import AclOperation
@@ -243,6 +244,24 @@ def test_secrets_stay_in_the_worker(api: ConnectApi) -> None:
         assert (page.browser.status, "x: write the secret" in answer["message"]) == (400, True)
 
     walk(story, api.url)
+
+
+def test_a_secret_inside_of_a_value_is_hidden_too() -> None:
+    public = {
+        "connection.url": "jdbc:postgresql://h:5432/d?user=ann&ssl=true",
+        "a.url": "jdbc:mysql://h/d?password=${file:/x:y}",
+        "topics": "tokens,passwords",
+        "headers": "Accept:text/plain",
+        "transforms.m.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+    }
+    secret = {
+        "connection.url": "jdbc:postgresql://h/d?user=ann&password=s3cret",
+        "http.api.url": "https://ann:s3cret@h/x",
+        "headers": "Accept:text/plain|Authorization: Bearer s3cret",
+        "value.converter.basic.auth.user.info": "ann:s3cret",
+    }
+    assert secrets_of(public, ()) == {}
+    assert secrets_of(secret, ()) == secret
 
 
 def test_the_keys_of_the_plugin_make_the_form(api: ConnectApi) -> None:

@@ -211,6 +211,8 @@ def offsets(options: OffsetsOptions, output: Output) -> None:
         return
     stored = cast(Sequence[Json], worker.get(path, dict)["offsets"])
     rows = [OffsetRow(cast(Json, one["partition"]), cast("Json | None", one["offset"])) for one in stored]
+    if not rows and output.is_text:
+        output.say(f"{name} has no offsets yet. The worker stores them every offset.flush.interval.ms.")
     output.rows(rows, lambda row: f"{_compact(row.partition)} {_compact(row.offset)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TypeVar
 
 from kcli.cli.syntax.options import CommandError, CommonOptions, option
@@ -74,13 +75,24 @@ class Worker:
         """
         return asyncio.run(self._call(method, path, body))
 
+    def _advice(self, error: Refused) -> str:
+        if error.status != HTTPStatus.UNAUTHORIZED:
+            return ""
+        return (
+            ". Check the login in --url"
+            if self.rest.login
+            else ". Put user:password@ before the host of --url"
+        )
+
     async def _call(self, method: str, path: str, body: object) -> object:
         for attempt in range(RETRIES_MAX):
             try:
                 return await self.rest.call(method, path, body)
             except Refused as error:
                 if not error.is_rebalance or attempt == RETRIES_MAX - 1:
-                    raise ConnectRestError(error.status, short_message(str(error))) from None
+                    raise ConnectRestError(
+                        error.status, short_message(str(error)) + self._advice(error)
+                    ) from None
             except NoWorker as error:
                 raise CommandError(str(error)) from None
             await asyncio.sleep(RETRY_SECONDS)
