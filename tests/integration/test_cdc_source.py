@@ -274,7 +274,7 @@ def test_types_are_equal_in_the_snapshot_and_in_the_stream(captured: Captured) -
     assert repr(before.values[1:]) == repr(after.values[1:])
     assert list(after.schema.positions) == ["id", *columns], "a generated column is not published"
     shown = {name: after.get(name) for name in columns}
-    assert isinstance(shown["c"], Struct) and shown["c"].get("scale") == 3
+    assert isinstance(shown["c"], Struct) and shown["c"].get("scale") == 2
     assert (shown["d"], shown["e"], shown["g"]) == (b"\x05", "2024-02-29T10:00:01.250Z", Decimal("1.50"))
     assert (shown["i"], shown["j"], shown["m"]) == (79_200_000_000, Decimal("-1234.50"), ["a b", '"'])
     assert (shown["n"], shown["o"], shown["s"]) == ("[1,5)", "x  ", ["glad"])
@@ -489,3 +489,24 @@ def test_a_new_snapshot_begins_also_if_its_announcement_is_dropped_or_has_no_row
             assert it.quiet() == []
             captured.execute("INSERT INTO orders VALUES (7)", "DELETE FROM orders WHERE id = 7")
             assert [op for op, _ in events(it.poll(3, acknowledged=False))] == ["c", "d", "-"]
+
+
+def test_a_table_of_one_row_ends_with_it_and_fields_have_defaults(captured: Captured) -> None:
+    captured.execute(
+        "CREATE TABLE first (id SERIAL PRIMARY KEY, at TIMESTAMP(3) NOT NULL DEFAULT now())",
+        "CREATE TABLE middle (id INT PRIMARY KEY, note TEXT DEFAULT 'it''s')",
+        "CREATE TABLE z (id INT PRIMARY KEY)",
+        "INSERT INTO first DEFAULT VALUES", "INSERT INTO middle VALUES (1)", "INSERT INTO z VALUES (1)",
+    )  # fmt: skip
+    with running(captured) as it:
+        first, middle, last = it.poll(3)
+        captured.execute("DELETE FROM first")
+        gone, _ = it.poll(2)
+    assert [part(record, "source").get("snapshot") for record in (first, middle, last)] == [
+        "first", "last_in_data_collection", "last"
+    ]  # fmt: skip
+    xid = part(first, "source").get("txId")
+    assert isinstance(xid, int) and xid > 0
+    assert first.key_schema is not None and first.key_schema.fields[0].schema.default == 0
+    assert part(middle, "after").schema.fields[1].schema.default == "it's"
+    assert part(gone, "before").values == [1, 0], "the identity has the key only"

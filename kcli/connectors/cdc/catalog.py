@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kcli.connectors.cdc.connection import Connection, lsn_number, quoted, quoted_list
 from kcli.connectors.cdc.field_types import TypeInfo
@@ -24,6 +24,8 @@ class TableFacts:
     required: frozenset[str] = frozenset()
     """The columns that are not null."""
     primary_key: tuple[str, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """The expressions of the columns that have a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,16 @@ class Catalog:
             " JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number"
             f" WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY k.place"
         )
-        return TableFacts(frozenset(name for (name,) in required), tuple(name for (name,) in key))
+        defaults = self._connection.texts(
+            "SELECT a.attname, pg_catalog.pg_get_expr(d.adbin, d.adrelid) FROM pg_catalog.pg_attrdef d"
+            " JOIN pg_catalog.pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum"
+            f" WHERE d.adrelid = {oid} AND a.attgenerated = ''"
+        )
+        return TableFacts(
+            frozenset(name for (name,) in required),
+            tuple(name for (name,) in key),
+            {row[0]: row[1] for row in defaults},
+        )
 
     def forget_types(self) -> None:
         """Reads the types again at their next use, because an enum in one of them may have new labels."""
@@ -108,6 +119,13 @@ class Catalog:
             item=self.type(int(item)) if int(item) else None,
             labels=tuple(json.loads(labels)) if labels else (),
         )
+
+    def transaction_id(self) -> int:
+        """The number of the present transaction. A standby server has none."""
+        ((text,),) = self._connection.texts(
+            "SELECT CASE WHEN pg_is_in_recovery() THEN 0 ELSE txid_current() END"
+        )
+        return int(text)
 
     def wal_end(self) -> int:
         """The end of the WAL that the server has."""

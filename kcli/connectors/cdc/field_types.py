@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -11,7 +12,6 @@ from functools import partial
 from kcli.connectors.cdc import times
 from kcli.connectors.cdc.nested_text import array_items, hstore_json
 from kcli.connectors.cdc.text_errors import invalid_text
-from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.logical import decimal_to_bytes
 from kcli.formats.connect.schema import (
     DATE_SCHEMA,
@@ -193,7 +193,9 @@ def _numeric(modifier: int, modes: Modes) -> ValueType:
     if modes.decimal_handling == "string":
         return _text(modes, Schema(SchemaType.STRING))
     if modifier < _TYPMOD_HEADER:
-        return ValueType(VARIABLE_SCALE, lambda text: _variable(_decimal(text)), _variable(Decimal(0)))
+        return ValueType(
+            VARIABLE_SCALE, _finite(lambda text: _variable(_decimal(text))), _variable(Decimal(0))
+        )
     precision = (modifier - _TYPMOD_HEADER) >> 16 & 0xFFFF
     # The scale has 11 bits, and may be negative.
     scale = (((modifier - _TYPMOD_HEADER) & 0x7FF) ^ 0x400) - 0x400
@@ -202,7 +204,12 @@ def _numeric(modifier: int, modes: Modes) -> ValueType:
 
 def _fixed(scale: int, parameters: Mapping[str, str]) -> ValueType:
     schema = replace(decimal_schema(scale), parameters=parameters)
-    return ValueType(schema, partial(_scaled, scale), _scaled(scale, "0"))
+    return ValueType(schema, _finite(partial(_scaled, scale)), _scaled(scale, "0"))
+
+
+def _finite(convert: Callable[[str], object]) -> Callable[[str], object]:
+    """Makes NaN and the infinities null, as in Debezium, because the types of Connect do not have them."""
+    return lambda text: None if text in _NOT_FINITE else convert(text)
 
 
 def _scaled(scale: int, text: str) -> Decimal:
@@ -217,12 +224,10 @@ def _scaled(scale: int, text: str) -> Decimal:
     return Decimal((sign, digits[:shift] or (0,), -scale))
 
 
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
+
 def _decimal(text: str) -> Decimal:
-    if text in ("NaN", "Infinity", "-Infinity"):
-        raise DataException(
-            f"A column of the type numeric has the value {text}, for which decimal.handling.mode=precise has no form. "
-            "Set decimal.handling.mode to string or double"
-        )
     try:
         return Decimal(text)
     except ArithmeticError:
@@ -233,13 +238,19 @@ VARIABLE_SCALE = struct_schema(
     {"scale": INT32_SCHEMA, "value": Schema(SchemaType.BYTES)},
     name="io.debezium.data.VariableScaleDecimal",
     version=1,
+    doc="Variable scaled decimal",
 )
 
 
 def _variable(number: Decimal) -> Struct:
-    exponent = number.as_tuple().exponent
+    """The number without the zeros at the end of its fraction, as in Debezium."""
+    sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int), "`_decimal` returns finite numbers"
-    return Struct.of_checked(VARIABLE_SCALE, [-exponent, decimal_to_bytes(decimal_schema(-exponent), number)])
+    while exponent < 0 and digits[-1] == 0:
+        digits, exponent = digits[:-1] or (0,), exponent + 1
+    number = Decimal((sign, (*digits, *[0] * max(exponent, 0)), min(exponent, 0)))
+    scale = max(-exponent, 0)
+    return Struct.of_checked(VARIABLE_SCALE, [scale, decimal_to_bytes(decimal_schema(scale), number)])
 
 
 def _money(_: int, modes: Modes) -> ValueType:
@@ -254,6 +265,34 @@ def _money(_: int, modes: Modes) -> ValueType:
         else _numeric(-1, modes)
     )
     return replace(number, convert=lambda text: number.convert(plain(text)))
+
+
+# Points.
+
+POINT = struct_schema(
+    {
+        "x": Schema(SchemaType.FLOAT64),
+        "y": Schema(SchemaType.FLOAT64),
+        "wkb": Schema(SchemaType.BYTES, optional=True),
+        "srid": Schema(SchemaType.INT32, optional=True),
+    },
+    name="io.debezium.data.geometry.Point",
+    version=1,
+    doc="Geometry (POINT)",
+)
+_WKB = struct.Struct("<BIdd")
+_LITTLE_ENDIAN, _WKB_POINT = 1, 1
+
+
+def _point(text: str) -> Struct:
+    x, comma, y = text.removeprefix("(").removesuffix(")").partition(",")
+    if not comma:
+        raise invalid_text("point", text)
+    return _point_of(_floating(x), _floating(y))
+
+
+def _point_of(x: float, y: float) -> Struct:
+    return Struct.of_checked(POINT, [x, y, _WKB.pack(_LITTLE_ENDIAN, _WKB_POINT, x, y), None])
 
 
 # Bytes and bits.
@@ -362,4 +401,5 @@ _DEPENDENT: Mapping[str, Callable[[int, Modes], ValueType]] = {
     "timestamptz": _timestamptz,
     "interval": _interval,
     "hstore": _hstore,
+    "point": lambda *_: ValueType(POINT, _point, _point_of(0.0, 0.0)),
 }

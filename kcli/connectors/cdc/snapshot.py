@@ -50,6 +50,7 @@ class Snapshot:
         self._catalog = catalog
         self._maker = maker
         self._fetch_size = fetch_size
+        self._xid: int | None = None
 
     def records(self, tables: Sequence[tuple[int, str, str]]) -> Generator[SourceRecord]:
         """Yields the records of all rows, and ends the transaction."""
@@ -57,6 +58,7 @@ class Snapshot:
             # A transaction would see a table as empty that ALTER TABLE or TRUNCATE rewrites after its snapshot.
             names = quoted_list([(schema, name) for _, schema, name in tables])
             self._connection.rows(f"LOCK TABLE {names} IN ACCESS SHARE MODE")
+        self._xid = self._catalog.transaction_id() or None
         count = 0
         rows = self._rows(tables)
         row = next(rows, None)
@@ -99,10 +101,11 @@ class Snapshot:
             place = "last"
         elif is_first:
             place = "first"
-        elif row.is_first:
-            place = "first_in_data_collection"
+        elif following.is_first:
+            place = "last_in_data_collection"
         else:
-            place = "last_in_data_collection" if following.is_first else "true"
-        origination = Origination(position.time_us, position.lsn, f'[null,"{position.lsn}"]', snapshot=place)
+            place = "first_in_data_collection" if row.is_first else "true"
+        sequence = f'[null,"{position.lsn}"]'
+        origination = Origination(position.time_us, position.lsn, sequence, self._xid, place)
         offset = position.snapshot_offset(last=following is None)
         return self._maker.snapshot_record(row.table, row.values, origination, offset)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kcli.connectors.cdc.catalog import TableFacts
+from kcli.connectors.cdc.defaults import field_default
 from kcli.connectors.cdc.field_types import Modes, TypeInfo, ValueType, value_type
-from kcli.connectors.cdc.pgoutput import Missing, Relation, Tuple
+from kcli.connectors.cdc.pgoutput import Column, Missing, Relation, Tuple
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.schema import (
     INT64_SCHEMA,
@@ -48,6 +49,7 @@ SOURCE_SCHEMA = struct_schema(
         "xmin": OPTIONAL_INT64_SCHEMA,
     },
     name="io.debezium.connector.postgresql.Source",
+    version=1,
 )
 _TRANSACTION_SCHEMA = struct_schema(
     {"id": STRING_SCHEMA, "total_order": INT64_SCHEMA, "data_collection_order": INT64_SCHEMA},
@@ -67,7 +69,7 @@ class Field:
     name: str
     type: ValueType
     schema: Schema
-    """The schema of the type, or the optional one."""
+    """The schema of the type with the default of the column, optional or not."""
 
     @property
     def required(self) -> bool:
@@ -130,7 +132,7 @@ class Table:
         if not any(field.required and field.lacks_value(values[field.place]) for field in self.fields):
             return self
         fields = tuple(
-            replace(field, schema=field.type.optional_schema)
+            replace(field, schema=replace(field.schema, optional=True))
             if field.lacks_value(values[field.place])
             else field
             for field in self.fields
@@ -140,7 +142,9 @@ class Table:
 
 def _filled(field: Field, values: Tuple) -> object:
     value = field.value(values[field.place])
-    return field.type.fallback if value is None and field.required else value
+    if value is not None or not field.required:
+        return value
+    return field.type.fallback if field.schema.default is None else field.schema.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +169,7 @@ def build_table(
     topic = _NOT_IN_TOPICS.sub("_", f"{choice.topic_prefix}.{full_name}")
     key_names = _key_names(relation, facts, choice.key_columns(full_name))
     fields = {
-        column.name: _field(
-            place,
-            column.name,
-            value_type(types(column.type_oid), column.type_modifier, choice.modes),
-            required=column.name in facts.required,
-        )
+        column.name: _field(place, column, facts, types(column.type_oid), choice.modes)
         for place, column in enumerate(relation.columns)
     }
     missing = [name for name in key_names if name not in fields]
@@ -180,8 +179,11 @@ def build_table(
     return _table(relation, topic, included, tuple(fields[name] for name in key_names))
 
 
-def _field(place: int, name: str, type: ValueType, *, required: bool) -> Field:
-    return Field(place, name, type, type.schema if required else type.optional_schema)
+def _field(place: int, column: Column, facts: TableFacts, info: TypeInfo, modes: Modes) -> Field:
+    kind = value_type(info, column.type_modifier, modes)
+    default = field_default(info, column.type_modifier, facts.defaults.get(column.name), kind)
+    is_optional = column.name not in facts.required
+    return Field(place, column.name, kind, replace(kind.schema, optional=is_optional, default=default))
 
 
 def _key_names(relation: Relation, facts: TableFacts, chosen: Sequence[str] | None) -> Sequence[str]:

@@ -328,7 +328,8 @@ def struct_schema(
     name: str | None = None,
     version: int | None = None,
     optional: bool = False,
+    doc: str | None = None,
 ) -> Schema:
     """The schema of a struct with these fields, in this order."""
     items = tuple(Field(key, schema) for key, schema in fields.items())
-    return Schema(SchemaType.STRUCT, optional=optional, name=name, version=version, fields=items)
+    return Schema(SchemaType.STRUCT, optional=optional, name=name, version=version, doc=doc, fields=items)

@@ -36,7 +36,7 @@ CASES = [
     ("text", -1, "ä", "string", "ä"),
     ("bpchar", 7, "x  ", "string", "x  "),
     ("inet", -1, "10.0.0.1/8", "string", "10.0.0.1/8"),
-    ("point", -1, "(1,2)", "string", "(1,2)"),
+    ("box", -1, "(1,2),(0,0)", "string", "(1,2),(0,0)"),
     ("jsonb", -1, '{"a": 1}', "io.debezium.data.Json", '{"a": 1}'),
     ("uuid", -1, "6f1e", "io.debezium.data.Uuid", "6f1e"),
     ("xml", -1, "<a/>", "io.debezium.data.Xml", "<a/>"),
@@ -78,7 +78,7 @@ def test_a_numeric_without_a_scale_carries_its_scale() -> None:
     for schema in (type.schema, type.optional_schema):
         value = type.value(schema, "123.4500")
         assert isinstance(value, Struct)
-        assert (value.get("scale"), value.get("value")) == (4, (1_234_500).to_bytes(3))
+        assert (value.get("scale"), value.get("value")) == (2, (12_345).to_bytes(2))
         assert check_value(schema, value) is value
 
 
@@ -170,11 +170,37 @@ def test_intervals_count_months_as_debezium_does() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "scale", "unscaled"),
+    [("0.00", 0, 0), ("-0.10", 1, -1), ("1e3", 0, 1000), ("100000", 0, 100_000)],
+)
+def test_a_numeric_without_a_scale_has_no_zeros_at_its_end(text: str, scale: int, unscaled: int) -> None:
+    value = value_type(TypeInfo("numeric"), -1, Modes()).convert(text)
+    assert isinstance(value, Struct)
+    data = value.get("value")
+    assert isinstance(data, bytes)
+    assert (value.get("scale"), int.from_bytes(data, signed=True)) == (scale, unscaled)
+
+
+@pytest.mark.parametrize("modifier", [-1, NUMERIC_7_2])
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_is_not_finite_is_null(modifier: int, text: str) -> None:
+    assert value_type(TypeInfo("numeric"), modifier, Modes()).convert(text) is None
+
+
+def test_a_point_has_its_coordinates_and_its_binary_form() -> None:
+    value = value_type(TypeInfo("point"), -1, Modes()).convert("(1.5,-2)")
+    assert isinstance(value, Struct)
+    assert value.schema.name == "io.debezium.data.geometry.Point"
+    wkb = bytes.fromhex("0101000000000000000000f83f00000000000000c0")
+    assert value.values == [1.5, -2.0, wkb, None]
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("bool", "true"), ("int4", "x"), ("float8", "x"), ("date", "29.02.2024"), ("time", "1:00"),
         ("timestamp", "now"), ("interval", "1 day"), ("bytea", "abc"), ("bit", "12"), ("numeric", "1,5"),
-        ("numeric", "NaN"),
+        ("point", "1"),
     ],
 )  # fmt: skip
 def test_a_text_in_another_form_is_refused(name: str, text: str) -> None:
