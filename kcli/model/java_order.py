@@ -1,4 +1,4 @@
-"""The order in which Java's hash maps and hash sets list their keys.
+"""The order in which Java's maps and sets list their keys.
 
 Some of Kafka's files, records and outputs have this order, for example meta.properties and the configs of a topic. The
 files and outputs of kcli must be equal byte for byte. The keys of a bucket keep the order of insertion. (Java uses a
@@ -19,6 +19,11 @@ T = TypeVar("T")
 DEFAULT_CAPACITY = 16
 _LOAD_FACTOR = 0.75
 _UINT32 = 0xFFFFFFFF
+
+
+def text_order(text: str) -> bytes:
+    """The key by which Java sorts texts: by UTF-16 code units, so U+1F600 comes before U+FF01."""
+    return text.encode("utf-16-be", "surrogatepass")
 
 
 def string_hash(text: str) -> int:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcli.config.topic import TOPIC
-from kcli.model.java_order import hash_order, map_order, partition_hash, string_hash
+from kcli.model.java_order import hash_order, map_order, partition_hash, string_hash, text_order
 
 
 def test_topics_in_the_order_that_kafka_described_them() -> None:
@@ -55,3 +55,7 @@ def test_hash_order_is_that_of_a_java_map() -> None:
     public = [name for name, key in TOPIC.items() if not key.internal]
     assert " ".join(name for name in hash_order(public) if name in seen.split()) == seen
     assert hash_order(["b", "a", "b"]) == ["a", "b"]
+
+
+def test_texts_are_sorted_by_their_code_units() -> None:
+    assert sorted(["\uff01", "\U0001f600", "b", "B", ""], key=text_order) == ["", "B", "b", "\U0001f600", "\uff01"]

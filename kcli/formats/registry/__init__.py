@@ -1,0 +1,1 @@
+"""What clients and servers of a schema registry share: its JSON documents, and the client with its serializers."""
