@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from kcli.formats.registry.members import InvalidDocument, Json, Members, text_item, without_empty
+from kcli.formats.registry.members import InvalidDocument, JsonObject, Members, text_item, without_empty
 from kcli.formats.registry.rule_sets import Metadata, RuleSet
 from kcli.formats.schemas import SchemaReference, SchemaType
+from kcli.protocol.records.schema import Json
 
 
 def reference_from_json(value: object, path: str = "reference") -> SchemaReference:
@@ -22,7 +23,7 @@ def reference_from_json(value: object, path: str = "reference") -> SchemaReferen
     )
 
 
-def reference_json(reference: SchemaReference) -> Json:
+def reference_json(reference: SchemaReference) -> JsonObject:
     return without_empty({"name": reference.name, "subject": reference.subject, "version": reference.version})
 
 
@@ -50,7 +51,7 @@ class SchemaDefinition:
             rule_set=members.object_of("ruleSet", RuleSet.from_json),
         )
 
-    def members(self) -> Json:
+    def members(self) -> JsonObject:
         """The members of a document, with empty ones."""
         return {
             "schemaType": self.type,
@@ -76,14 +77,17 @@ class SchemaTags:
         tags = members.list_of("tags", text_item)
         return cls(entity.required_text("entityPath"), entity.required_text("entityType"), tags)
 
-    def to_json(self) -> Json:
-        entity = {"entityPath": self.entity_path, "entityType": self.entity_type}
+    def to_json(self) -> JsonObject:
+        entity: JsonObject = {"entityPath": self.entity_path, "entityType": self.entity_type}
         return without_empty({"schemaEntity": entity, "tags": list(self.tags)})
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A version of a subject (the document Schema). `timestamp_ms` is the time of the record in `_schemas`."""
+    """A version of a subject (the document Schema). `timestamp_ms` is the time of the record in `_schemas`.
+
+    `aliases` are other names of the subject. Only a list of schemas contains them, if the request asks for them.
+    """
 
     subject: str
     version: int
@@ -93,6 +97,7 @@ class RegisteredSchema:
     schema_tags: tuple[SchemaTags, ...] = ()
     timestamp_ms: int | None = None
     deleted: bool | None = None
+    aliases: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, value: object, path: str = "schema") -> Self:
@@ -106,9 +111,10 @@ class RegisteredSchema:
             schema_tags=members.list_of("schemaTags", SchemaTags.from_json),
             timestamp_ms=members.long("ts"),
             deleted=members.boolean("deleted"),
+            aliases=members.list_of("aliases", text_item),
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         # Confluent's class receives ruleSet in another way than its other members, so ruleSet comes last.
         definition = self.definition.members()
         rule_set = definition.pop("ruleSet")
@@ -122,6 +128,7 @@ class RegisteredSchema:
                 "schemaTags": [tags.to_json() for tags in self.schema_tags],
                 "ts": self.timestamp_ms,
                 "deleted": self.deleted,
+                "aliases": list(self.aliases),
                 "ruleSet": rule_set,
             }
         )
@@ -154,7 +161,7 @@ class SchemaString:
             deleted=members.boolean("deleted"),
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         definition = self.definition.members()
         return without_empty(
             {
@@ -195,7 +202,7 @@ class RegisterRequest:
             propagate_schema_tags=members.boolean("propagateSchemaTags"),
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return without_empty(
             {
                 "version": self.version,
@@ -231,7 +238,7 @@ class RegisterResponse:
             deleted=members.boolean("deleted"),
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return without_empty(
             {
                 "id": self.id,
@@ -287,14 +294,14 @@ class ConfigDocument:
             override_rule_set=members.object_of("overrideRuleSet", RuleSet.from_json),
         )
 
-    def to_json(self, *, level_name: str = "compatibilityLevel") -> Json:
+    def to_json(self, *, level_name: str = "compatibilityLevel") -> JsonObject:
         documents = (
             self.default_metadata,
             self.override_metadata,
             self.default_rule_set,
             self.override_rule_set,
         )
-        values: tuple[object, ...] = (
+        values: tuple[Json, ...] = (
             self.alias,
             self.alias_for_deks,
             self.normalize,
@@ -346,7 +353,7 @@ class ConfigUpdate:
         names = {**CONFIG_MEMBERS, "compatibility_level": UPDATE_LEVEL}
         return cls(config, frozenset(name for name, member in names.items() if members.is_null(member)))
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         removed: Mapping[str, None] = {
             UPDATE_LEVEL if name == "compatibility_level" else CONFIG_MEMBERS[name]: None
             for name in sorted(self.removed)
@@ -356,15 +363,19 @@ class ConfigUpdate:
 
 @dataclass(frozen=True, slots=True)
 class ModeDocument:
-    """The mode of a subject, of a context or of the registry. It is a text, because a request may contain any text."""
+    """The mode of a subject, of a context or of the registry. It is a text, because a request may contain any text.
+
+    In an update, the mode None removes the mode that was set.
+    """
 
     mode: str | None
 
     @classmethod
     def from_json(cls, value: object, path: str = "mode") -> Self:
-        return cls(Members.of(value, path).text("mode"))
+        members = Members.of(value, path)
+        return cls(None if members.is_null("mode") else members.required_text("mode"))
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return {"mode": self.mode}
 
 
@@ -385,8 +396,8 @@ class CompatibilityAnswer:
             is_compatible, members.list_of("messages", text_item) if members.values.get("messages") else None
         )
 
-    def to_json(self) -> Json:
-        messages = {} if self.messages is None else {"messages": list(self.messages)}
+    def to_json(self) -> JsonObject:
+        messages: JsonObject = {} if self.messages is None else {"messages": list(self.messages)}
         return {"is_compatible": self.is_compatible, **messages}
 
 
@@ -400,7 +411,7 @@ class SubjectVersion:
         members = Members.of(value, path)
         return cls(members.required_text("subject"), members.required_number("version"))
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return {"subject": self.subject, "version": self.version}
 
 
@@ -416,7 +427,7 @@ class ContextId:
         members = Members.of(value, path)
         return cls(members.required_text("context"), members.required_number("id"))
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return {"context": self.context, "id": self.id}
 
 
@@ -432,5 +443,5 @@ class ErrorDocument:
         members = Members.of(value, path)
         return cls(members.required_number("error_code"), members.text("message") or "")
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return {"error_code": self.error_code, "message": self.message}

@@ -9,8 +9,9 @@ from typing import TypeVar
 from kcli.errors import KcliError
 from kcli.model.java_order import text_order
 from kcli.model.java_text import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN
+from kcli.protocol.records.schema import Json
 
-Json = dict[str, object]
+JsonObject = dict[str, Json]
 T = TypeVar("T")
 
 
@@ -123,7 +124,7 @@ def sorted_texts(value: object, path: str) -> tuple[str, ...]:
     return tuple(sorted({text_item(item, path) for item in value}, key=text_order))
 
 
-def without_empty(members: Json) -> Json:
+def without_empty(members: JsonObject) -> JsonObject:
     """The members that have a value. None, an empty text and an empty list are left out, and false and 0 are not."""
     return {name: value for name, value in members.items() if value is not None and value not in ("", [])}
 

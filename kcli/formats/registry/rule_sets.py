@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from kcli.formats.registry.members import (
     InvalidDocument,
-    Json,
+    JsonObject,
     Members,
     sorted_texts,
     text_item,
@@ -62,7 +62,7 @@ class Metadata:
         sensitive = members.object_of("sensitive", sorted_texts) or ()
         return cls(members.map_of("tags", sorted_texts), members.map_of("properties", text_item), sensitive)
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return without_empty(
             {
                 "tags": {path: list(tags) for path, tags in self.tags.items()} or None,
@@ -105,7 +105,7 @@ class Rule:
             disabled=members.boolean("disabled") or False,
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return without_empty(
             {
                 "name": self.name,
@@ -142,7 +142,7 @@ class RuleSet:
             enable_at=members.object_of("enableAt", _enum_parser(ExecutionEnvironment)),
         )
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         return without_empty(
             {
                 "migrationRules": [rule.to_json() for rule in self.migration_rules],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Protocol, Self
 
 import pytest
@@ -30,7 +31,7 @@ class Document(Protocol):
     @classmethod
     def from_json(cls, value: object) -> Self: ...
 
-    def to_json(self) -> dict[str, object]: ...
+    def to_json(self) -> Mapping[str, object]: ...
 
 
 RULE_SET = (
@@ -50,7 +51,7 @@ DOCUMENTS: list[tuple[type[Document], str]] = [
         '{"subject":"s","version":1,"id":2,"guid":"g","schemaType":"AVRO","references":' + REFERENCES + ","
         '"metadata":' + METADATA + ',"schema":"\\"int\\"",'
         '"schemaTags":[{"schemaEntity":{"entityPath":"a.b","entityType":"sr_field"},"tags":["T"]}],'
-        '"ts":3,"deleted":false,"ruleSet":' + RULE_SET + "}",
+        '"ts":3,"deleted":false,"aliases":["t"],"ruleSet":' + RULE_SET + "}",
     ),
     (RegisteredSchema, '{"subject":"s","version":1,"id":2,"schemaType":"JSON","schema":"{}"}'),
     (
@@ -86,6 +87,7 @@ DOCUMENTS: list[tuple[type[Document], str]] = [
     ),
     (ConfigUpdate, '{"compatibility":"FULL","alias":null}'),
     (ModeDocument, '{"mode":"IMPORT"}'),
+    (ModeDocument, '{"mode":null}'),
     (CompatibilityAnswer, '{"is_compatible":true}'),
     (CompatibilityAnswer, '{"is_compatible":false,"messages":["a","b"]}'),
     (SubjectVersion, '{"subject":"s","version":1}'),
@@ -161,6 +163,7 @@ def test_an_update_distinguishes_null_from_a_missing_member() -> None:
         (RegisterRequest, {"ruleSet": {"enableAt": 1}}, "request.ruleSet.enableAt: expected a text"),
         (RegisteredSchema, {"subject": "s", "version": 1}, "schema.id: the member is missing"),
         (ConfigUpdate, {"normalize": "true"}, "config.normalize: expected true or false, found a text"),
+        (ModeDocument, {}, "mode.mode: the member is missing"),
         (ModeDocument, None, "mode: expected an object, found null"),
         (CompatibilityAnswer, {}, "answer.is_compatible: the member is missing"),
         (ErrorDocument, {"message": "m"}, "error.error_code: the member is missing"),

@@ -58,4 +58,10 @@ def test_hash_order_is_that_of_a_java_map() -> None:
 
 
 def test_texts_are_sorted_by_their_code_units() -> None:
-    assert sorted(["\uff01", "\U0001f600", "b", "B", ""], key=text_order) == ["", "B", "b", "\U0001f600", "\uff01"]
+    assert sorted(["\uff01", "\U0001f600", "b", "B", ""], key=text_order) == [
+        "",
+        "B",
+        "b",
+        "\U0001f600",
+        "\uff01",
+    ]
