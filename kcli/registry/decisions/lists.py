@@ -128,7 +128,7 @@ def _has_prefix(subject: str, prefix: str) -> bool:
     if ALL_CONTEXTS in prefix:
         return own.name.startswith(prefix.partition(ALL_CONTEXTS)[2])
     wanted = Subject.of(prefix)
-    if not prefix.startswith(wanted.prefix):  # The prefix ends inside the name of a context.
+    if prefix.startswith(":.") and prefix.count(":") == 1:  # The prefix ends inside the name of a context.
         return own.context.startswith(wanted.context)
     return own.context == wanted.context and own.name.startswith(wanted.name)
 

@@ -18,7 +18,7 @@ LATEST = -1
 REFERENCES_MAX = 1_000
 """The most schemas to which a schema refers directly and indirectly, because the registry parses them all."""
 REFERENCE_DEPTH_MAX = 100
-"""The longest chain of references. Each link needs a call of a function, and Python allows 1,000."""
+"""The longest chain of references. Each link needs three nested calls, and Python allows 1,000 in all."""
 CACHED_CHARACTERS_MAX = 4_000_000
 """The most characters of all cached schemas. A parsed schema needs about 20 bytes for each character."""
 
@@ -113,7 +113,7 @@ class _References:
     def collect(
         self, subject: str, references: tuple[SchemaReference, ...], *, depth: int
     ) -> tuple[SchemaReference, ...]:
-        if depth > REFERENCE_DEPTH_MAX:
+        if references and depth > REFERENCE_DEPTH_MAX:
             raise _invalid(
                 self.referrer, f"the references form a chain of more than {REFERENCE_DEPTH_MAX} schemas"
             )
