@@ -13,6 +13,7 @@ from typing import Self
 from kcli.formats.registry.members import InvalidDocument, JsonObject, Members, text_item, without_empty
 from kcli.formats.registry.rule_sets import Metadata, RuleSet
 from kcli.formats.schemas import SchemaReference, SchemaType
+from kcli.model.java_text import trim
 from kcli.protocol.records.schema import Json
 
 
@@ -50,6 +51,11 @@ class SchemaDefinition:
             metadata=members.object_of("metadata", Metadata.from_json),
             rule_set=members.object_of("ruleSet", RuleSet.from_json),
         )
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether the text has no characters except spaces, which means the text of the latest version."""
+        return not trim(self.text)
 
     def members(self) -> JsonObject:
         """The members of a document, with empty ones."""
@@ -181,7 +187,7 @@ class SchemaString:
 
 @dataclass(frozen=True, slots=True)
 class RegisterRequest:
-    """The body of a registration, a look-up or a compatibility check. An empty text means the latest version's text."""
+    """The body of a registration, a look-up or a compatibility check."""
 
     definition: SchemaDefinition
     version: int | None = None

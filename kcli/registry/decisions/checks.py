@@ -50,7 +50,7 @@ def _one_version(rules: Rules, subject: str, version: int) -> list[StoredSchema]
 def _reasons(
     rules: Rules, subject: str, request: RegisterRequest, versions: list[StoredSchema], *, normalize: bool
 ) -> tuple[str, ...]:
-    if not request.definition.text.strip():
+    if request.definition.is_blank:
         raise invalid_schema("Empty schema")
     config = rules.config_of(subject)
     is_new = validates_new_schemas(rules, config)

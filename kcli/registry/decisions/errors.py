@@ -10,6 +10,8 @@ from kcli.errors import KcliError
 # status of HTTP, so 409 serves both.
 INCOMPATIBLE_SCHEMA = 409
 
+_LONG_CODES = 10_000
+
 
 class RegistryError(KcliError):
     """A request that a registry refuses. `code` is the error code in the body, and `status` the status of HTTP."""
@@ -21,8 +23,8 @@ class RegistryError(KcliError):
 
     @property
     def status(self) -> HTTPStatus:
-        """The first three digits of the code."""
-        return HTTPStatus(int(str(self.code)[:3]))
+        """The first three digits of a code of five digits, or the whole code."""
+        return HTTPStatus(self.code if self.code < _LONG_CODES else self.code // 100)
 
 
 def subject_not_found(subject: str | None) -> RegistryError:

@@ -48,7 +48,7 @@ def match_in_subject(
     rules: Rules, subject: str, definition: SchemaDefinition, *, normalize: bool, deleted: bool = False
 ) -> Match | None:
     """Returns the newest version of a subject that has a schema. An exact match comes before other matches."""
-    if not definition.text.strip():
+    if definition.is_blank:
         return None
     candidate = candidate_of(rules, subject, definition, is_new=False, normalize=normalize)
     exact = exact_match(rules, subject, candidate, deleted=deleted)
@@ -63,7 +63,7 @@ def match_of_latest(
 ) -> Match | None:
     """Returns the newest version of a subject if it has a schema."""
     latest = rules.state.latest(subject)
-    if latest is None or not definition.text.strip():
+    if latest is None or definition.is_blank:
         return None
     return first_match(
         rules, candidate_of(rules, subject, definition, is_new=False, normalize=normalize), [latest]

@@ -97,7 +97,7 @@ def register(
     definition = request.definition
     if not mode.takes_ids:
         definition = _completed(rules, subject, request, live[-1] if live else None, config)
-    if not definition.text.strip():
+    if definition.is_blank:
         raise invalid_schema("Empty schema")
     is_new = requested_id is None and validates_new_schemas(rules, config)
     candidate = candidate_of(rules, subject, definition, is_new=is_new, normalize=normalize)
@@ -173,7 +173,7 @@ def _completed(
     definition, old = request.definition, None if previous is None else previous.definition
     if request.propagate_schema_tags and old is not None and _TAGS_MARK in old.text:
         raise invalid_schema("This registry does not copy the tags of the previous version into a schema")
-    if old is not None and not definition.text.strip():
+    if old is not None and definition.is_blank:
         definition = replace(definition, text=old.text, type=old.type, references=old.references)
     metadata, rule_set = inherited(definition, old, config)
     if _requested_version(request) != 0 or has_version(metadata):

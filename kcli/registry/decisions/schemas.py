@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.schemas import ParsedSchema, SchemaReference, SchemaType, language_of
+from kcli.model.java_text import trim
 from kcli.registry.decisions.errors import RegistryError, invalid_schema
 from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.state import RegistryState
@@ -65,7 +66,7 @@ class SchemaParser:
 
     def formatted(self, schema: StoredSchema, name: str) -> str:
         """The text of a version in a format. An empty name means the stored text."""
-        return self.stored(schema).in_format(name) if name.strip() else schema.definition.text
+        return self.stored(schema).in_format(name) if trim(name) else schema.definition.text
 
     def _parse(self, definition: SchemaDefinition, resolved: dict[str, str], *, is_new: bool) -> ParsedSchema:
         try:

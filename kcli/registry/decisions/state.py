@@ -1,7 +1,7 @@
 """The state of a registry, which only the records of `_schemas` change.
 
-A leader decides on this state, writes records, and reads them again before it decides anew. So a leader, a follower and
-a registry that has just started reach the same state by the same code.
+A leader decides on this state, writes records, and reads them before its next decision. So a leader, a follower and a
+registry that has just started reach the same state by the same code.
 """
 
 from __future__ import annotations
