@@ -53,6 +53,7 @@ PLACES = {
     "kcli/connectors/cdc/": "text that PostgreSQL has written, mostly checked by a pattern",
     "kcli/connectors/jdbc/field_types.py": DRIVER,
     "kcli/console/pages/quotas.py": JSON,
+    "kcli/formats/avro/": "digits of decimals, and of JSON that a scanner has checked",
     "kcli/formats/connect/": CONNECT,
     "kcli/formats/protobuf.py": JSON,
     "kcli/security/token_sources.py": JSON,

@@ -16,10 +16,9 @@ import urllib.parse
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from kcli.console.messages.avro_arrays import without_endless_arrays
 from kcli.console.messages.decoding import SchemaCodec
 from kcli.errors import KcliError
-from kcli.formats.avro import avro_codec, avro_schema
+from kcli.formats.avro.codec import avro_codec, avro_schema
 from kcli.formats.codec import FormatError, Value
 from kcli.http.client import NotHttp, ResponseTooLong, get
 from kcli.model.addresses import Address, read_server
@@ -168,7 +167,7 @@ class SchemaRegistry:
                     raise FormatError(
                         f"schema {schema_id} refers to other schemas, which is not supported for Avro"
                     )
-                schema = without_endless_arrays(avro_schema(str(described.get("schema", ""))))
+                schema = avro_schema(str(described.get("schema", "")))
                 return SchemaCodec(schema_id, "avro", avro_codec(schema).decode)
             case "JSON":
                 return SchemaCodec(schema_id, "json", _json_value)

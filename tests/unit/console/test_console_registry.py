@@ -11,7 +11,6 @@ import pytest
 
 from kcli.console.messages import look_ups
 from kcli.console.messages import registry as registries
-from kcli.console.messages.avro_arrays import without_endless_arrays
 from kcli.console.messages.decoding import Decoder, Format, SchemaCodec
 from kcli.console.messages.fetching import Fetched
 from kcli.console.messages.look_ups import LookUps
@@ -218,47 +217,3 @@ def test_addresses_have_default_ports_and_do_not_show_passwords() -> None:
     address = registry_address("https://u:secret@registry.example/path/")
     assert (address.address.port, address.path, address.credentials) == (443, "/path", "u:secret")
     assert "secret" not in repr(address)
-
-
-@pytest.mark.parametrize(
-    "items",
-    [
-        "null",
-        {"type": "record", "name": "E", "fields": []},
-        {"type": "record", "name": "E", "fields": [{"name": "a", "type": "null"}]},
-        {"type": "fixed", "name": "F", "size": 0},
-    ],
-)
-def test_an_array_whose_elements_have_no_bytes_is_refused(items: object) -> None:
-    for schema in (
-        {"type": "array", "items": items},
-        ["null", {"type": "map", "values": {"type": "array", "items": items}}],
-        {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "array", "items": items}}]},
-    ):
-        with pytest.raises(FormatError, match="no bytes"):
-            without_endless_arrays(schema)
-
-
-def test_an_array_of_a_named_type_without_bytes_is_refused() -> None:
-    empty = {"type": "record", "name": "E", "namespace": "a", "fields": [{"name": "x", "type": "null"}]}
-    outer = {
-        "type": "record",
-        "name": "F",
-        "fields": [{"name": "e", "type": empty}, {"name": "f", "type": "a.E"}],
-    }
-    fields = [{"name": "a", "type": outer}, {"name": "b", "type": {"type": "array", "items": "F"}}]
-    with pytest.raises(FormatError, match="no bytes"):
-        without_endless_arrays({"type": "record", "name": "R", "fields": fields})
-
-
-def test_usual_schemas_are_accepted() -> None:
-    schema = {
-        "type": "record",
-        "name": "R",
-        "fields": [
-            {"name": "a", "type": {"type": "array", "items": ["null", "string"]}},
-            {"name": "b", "type": ["null", "R"]},
-            {"name": "c", "type": {"type": "array", "items": {"type": "fixed", "name": "F", "size": 4}}},
-        ],
-    }
-    assert without_endless_arrays(schema) is schema

@@ -140,7 +140,7 @@ def test_a_format_reports_missing_or_wrong_options(spec: ValueSpec, said: str) -
 def test_a_schema_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     file = tmp_path / "a.avsc"
     file.write_text("{")
-    with pytest.raises(JobError, match=r"a\.avsc: the Avro schema is not JSON"):
+    with pytest.raises(JobError, match=r"a\.avsc: the Avro schema is invalid: the text is not JSON"):
         ValueSpec("avro", str(file)).check()
     file.write_text('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "nosuch"}]}')
     with pytest.raises(JobError, match=r"a\.avsc: the Avro schema is invalid"):

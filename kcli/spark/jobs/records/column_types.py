@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kcli.formats.avro import AvroDeclaration, AvroSchema
+from kcli.formats.avro.language import AvroSchema
+from kcli.formats.avro.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Kind,
+    Logical,
+    LogicalType,
+    Map,
+    Part,
+    Primitive,
+    Record,
+    Union,
+    kind_of,
+)
 from kcli.formats.protobuf import TIMESTAMP, is_map
 from kcli.spark.jobs.shared.errors import JobError
 
@@ -18,93 +32,73 @@ def avro_columns(schema: AvroSchema) -> pa.StructType:
 
     Raises JobError if the schema is not a record, or has a type without an Arrow type.
     """
-    if not isinstance(schema, dict) or schema.get("type") != "record":
+    if not isinstance(schema.root, Record):
         raise JobError("the Avro schema must be a record")
-    return _avro_type(schema, {})
+    return _avro_type(schema.root, ())
 
 
-def _avro_type(schema: AvroSchema, named: dict[str, AvroSchema], path: tuple[str, ...] = ()) -> pa.DataType:
-    """Returns the Arrow type for an Avro schema. `named` contains the named types that are declared so far. `path`
-    contains the names of the records that contain this type.
-    """
+def _avro_type(part: Part, path: tuple[Record, ...]) -> pa.DataType:
+    """Returns the Arrow type for an Avro type. `path` contains the records that contain this type."""
     import pyarrow as pa
 
-    if isinstance(schema, list):
-        kinds = [branch for branch in schema if branch != "null"]
-        if len(kinds) != 1:
-            raise JobError("an Avro union of several types has no column type; only null and one type")
-        return _avro_type(kinds[0], named, path)
-    if isinstance(schema, str):
-        if schema in path:
-            raise JobError(f"the Avro type {schema} contains itself, so it has no column type")
-        return _avro_type(named[schema], named, path) if schema in named else _primitive(schema)
-    kind = schema["type"]
-    logical = _logical(schema)
-    if logical is not None:
-        return logical
-    match kind:
-        case "record":
-            name = schema["name"]
-            named[name] = schema
-            if schema.get("namespace"):
-                named[f"{schema['namespace']}.{name}"] = schema
-            inner = (*path, name, f"{schema.get('namespace', '')}.{name}")
-            return pa.struct(
-                [(field["name"], _avro_type(field["type"], named, inner)) for field in schema["fields"]]
-            )
-        case "array":
-            return pa.list_(_avro_type(schema["items"], named, path))
-        case "map":
-            return pa.map_(pa.string(), _avro_type(schema["values"], named, path))
-        case "enum":
-            named[schema["name"]] = schema
+    match part:
+        case Record():
+            if part in path:
+                raise JobError(f"the Avro type {part.name.full} contains itself, so it has no column type")
+            inner = (*path, part)
+            return pa.struct([(field.name, _avro_type(field.type, inner)) for field in part.fields])
+        case Union():
+            kinds = [branch for branch in part.branches if kind_of(branch) is not Kind.NULL]
+            if len(kinds) != 1:
+                raise JobError("an Avro union of several types has no column type; only null and one type")
+            return _avro_type(kinds[0], path)
+        case Array():
+            return pa.list_(_avro_type(part.items, path))
+        case Map():
+            return pa.map_(pa.string(), _avro_type(part.values, path))
+        case Enum():
             return pa.string()
-        case "fixed":
-            named[schema["name"]] = schema
-            return pa.binary()
-        case _:
-            return _avro_type(kind, named, path)
+        case Fixed() | Primitive():
+            logical = None if part.logical is None else _logical(part.logical)
+            return logical if logical is not None else _stored_type(kind_of(part))
 
 
-def _primitive(name: str) -> pa.DataType:
+def _stored_type(kind: Kind) -> pa.DataType:
     import pyarrow as pa
 
-    types = {
-        "null": pa.null(),
-        "boolean": pa.bool_(),
-        "int": pa.int32(),
-        "long": pa.int64(),
-        "float": pa.float32(),
-        "double": pa.float64(),
-        "bytes": pa.binary(),
-        "string": pa.string(),
-    }
-    if name not in types:
-        raise JobError(f"the Avro type {name} is unknown")
-    return types[name]
+    return {
+        Kind.NULL: pa.null(),
+        Kind.BOOLEAN: pa.bool_(),
+        Kind.INT: pa.int32(),
+        Kind.LONG: pa.int64(),
+        Kind.FLOAT: pa.float32(),
+        Kind.DOUBLE: pa.float64(),
+        Kind.BYTES: pa.binary(),
+        Kind.FIXED: pa.binary(),
+        Kind.STRING: pa.string(),
+    }[kind]
 
 
-def _logical(schema: AvroDeclaration) -> pa.DataType | None:
-    """Returns the Arrow type for a logical type that fastavro converts. Raises JobError for a logical type that has
-    none.
+def _logical(logical: LogicalType) -> pa.DataType | None:
+    """Returns the Arrow type for a logical type, or None if its values are stored values.
 
-    Returns None for other logical types, because they are handled like their base types.
+    Raises JobError for a logical type that has no Arrow type.
     """
     import pyarrow as pa
 
-    match schema.get("logicalType"):
-        case "date":
+    match logical.logical:
+        case Logical.DATE:
             return pa.date32()
-        case "timestamp-millis" | "timestamp-micros":
+        case Logical.TIMESTAMP_MILLIS | Logical.TIMESTAMP_MICROS:
             return pa.timestamp("us", tz="UTC")
-        case "local-timestamp-millis" | "local-timestamp-micros":
+        case Logical.LOCAL_TIMESTAMP_MILLIS | Logical.LOCAL_TIMESTAMP_MICROS:
             return pa.timestamp("us")
-        case "decimal":
-            return pa.decimal128(schema["precision"], schema.get("scale", 0))
-        case "time-millis" | "time-micros" | "uuid":
-            raise JobError(f"the Avro logical type {schema['logicalType']} has no column type")
-        case _:
+        case Logical.DECIMAL:
+            return pa.decimal128(logical.precision, logical.scale)
+        case Logical.TIMESTAMP_NANOS | Logical.LOCAL_TIMESTAMP_NANOS:
             return None
+        case _:
+            raise JobError(f"the Avro logical type {logical.logical} has no column type")
 
 
 def protobuf_columns(descriptor: Descriptor, path: tuple[str, ...] = ()) -> pa.StructType:

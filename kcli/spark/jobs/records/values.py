@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcli.command.options import Kind, option
-from kcli.formats.avro import avro_codec, avro_schema
+from kcli.formats.avro.codec import avro_codec, avro_schema
 from kcli.formats.codec import FormatError, Value, ValueCodec
 from kcli.formats.protobuf import message_class, protobuf_codec
 from kcli.spark.jobs.records.column_names import column_list, free_name, renamed

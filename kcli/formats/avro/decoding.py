@@ -1,0 +1,373 @@
+"""Decodes Avro's binary form, with a function for each pair of a writer's type and a reader's type.
+
+A pair that cannot be read is an error only if a value has it, because a writer's union may have such branches.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Callable, Mapping
+
+from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_field
+from kcli.formats.avro.empty_items import EMPTY_ITEMS_MAX
+from kcli.formats.avro.encoding import Writers
+from kcli.formats.avro.json_values import default_value
+from kcli.formats.avro.logical_values import from_stored
+from kcli.formats.avro.numbers import InvalidAvro, read_int, read_long
+from kcli.formats.avro.schema import (
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Kind,
+    Map,
+    Part,
+    Primitive,
+    Record,
+    Union,
+    branch_name,
+    kind_of,
+)
+from kcli.model.java_floats import nearest_float
+
+Read = Callable[[bytes, int], tuple[object, int]]
+"""Decodes the value at a position, and returns the value and the position after it."""
+
+
+class Form(enum.Enum):
+    """The form of decoded values."""
+
+    PLAIN = enum.auto()
+    """Logical types have the types of Python, and the value of a union is the value of its branch."""
+
+    JSON = enum.auto()
+    """The JSON encoding of Avro: bytes are text with a character for each byte, a value of a union is an object with
+    the name of its branch, and logical types have no meaning."""
+
+
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+class Readers:
+    """Makes the functions that decode the types of one schema. `empty` has the types whose values have no bytes."""
+
+    def __init__(self, form: Form, empty: frozenset[int]) -> None:
+        self._form = form
+        self._empty = empty
+        self._reads: dict[tuple[int, int], Read] = {}
+        self._comparison = Comparison()
+        self._writers = Writers()
+
+    def of(self, writer: Part, reader: Part) -> Read:
+        """Returns the function that decodes values of `writer` as values of `reader`."""
+        pair = (id(writer), id(reader))
+        if (known := self._reads.get(pair)) is not None:
+            return known
+        # Records may contain themselves, so until the function is complete, it is looked up when it is called.
+        self._reads[pair] = lambda data, at: self._reads[pair](data, at)
+        read = self._new(writer, reader)
+        self._reads[pair] = read
+        return read
+
+    def _new(self, writer: Part, reader: Part) -> Read:
+        match writer, reader:
+            case Union(), _:
+                return self._writer_union(writer, reader)
+            case _, Union():
+                return self._reader_union(writer, reader)
+            case Primitive(), Primitive() if writer.kind is reader.kind or writer.kind in PROMOTIONS.get(
+                reader.kind, ()
+            ):
+                return self._primitive(writer.kind, reader)
+            case Array(), Array():
+                return _array(self.of(writer.items, reader.items), is_empty=id(writer.items) in self._empty)
+            case Map(), Map():
+                return _map(self.of(writer.values, reader.values))
+            case Fixed(), Fixed() if writer.size == reader.size and names_match(reader, writer):
+                return self._stored(_fixed(writer.size), reader)
+            case Enum(), Enum() if names_match(reader, writer):
+                return _enum(writer, reader)
+            case Record(), Record():
+                return self._record(writer, reader)
+            case _:
+                return _unreadable(writer, reader)
+
+    def _writer_union(self, writer: Union, reader: Part) -> Read:
+        # If both schemas are one, a branch is read as itself, because the values show from which branch they come.
+        is_same = writer is reader
+        reads = [
+            self._branch(branch, branch) if is_same else self.of(branch, reader) for branch in writer.branches
+        ]
+        count = len(reads)
+
+        def read(data: bytes, at: int) -> tuple[object, int]:
+            nth, at = read_long(data, at)
+            if not 0 <= nth < count:
+                raise InvalidAvro(f"the union has no branch {nth}")
+            return reads[nth](data, at)
+
+        return read
+
+    def _reader_union(self, writer: Part, reader: Union) -> Read:
+        branch = self._chosen(writer, reader)
+        return _unreadable(writer, reader) if branch is None else self._branch(writer, branch)
+
+    def _chosen(self, writer: Part, reader: Union) -> Part | None:
+        """The branch of a reader's union for a type of the writer.
+
+        A branch of the same name is taken even if it cannot read all values, because it may read this value.
+        """
+        named = [branch for branch in reader.branches if branch_name(branch) == branch_name(writer)]
+        readable = [branch for branch in reader.branches if self._comparison.can_read(branch, writer)]
+        alike = [branch for branch in readable if kind_of(branch) is kind_of(writer)]
+        return next(iter(named + alike + readable), None)
+
+    def _branch(self, writer: Part, branch: Part) -> Read:
+        """Decodes a value of a union."""
+        read = self.of(writer, branch)
+        is_null = isinstance(branch, Primitive) and branch.kind is Kind.NULL
+        if self._form is Form.PLAIN or is_null:
+            return read
+        name = branch_name(branch)
+
+        def read_named(data: bytes, at: int) -> tuple[object, int]:
+            value, at = read(data, at)
+            return {name: value}, at
+
+        return read_named
+
+    def _primitive(self, kind: Kind, reader: Primitive) -> Read:
+        read = _PRIMITIVES[kind]
+        promote = _PROMOTED.get((kind, reader.kind))
+        return self._stored(read if promote is None else _converted(read, promote), reader)
+
+    def _stored(self, read: Read, reader: Primitive | Fixed) -> Read:
+        """Converts stored values to values of the form."""
+        if self._form is Form.JSON:
+            convert = _JSON.get(kind_of(reader))
+        else:
+            convert = None if reader.logical is None else from_stored(reader.logical)
+        return read if convert is None else _converted(read, convert)
+
+    def _record(self, writer: Record, reader: Record) -> Read:
+        sources = {field.name: writer_field(field, writer) for field in reader.fields}
+        targets = {
+            id(source): field for field in reader.fields if (source := sources[field.name]) is not None
+        }
+        steps = [self._step(field, targets.get(id(field))) for field in writer.fields]
+        missing = [field for field in reader.fields if sources[field.name] is None]
+        if not missing and [name for name, _ in steps] == [field.name for field in reader.fields]:
+            return _record(steps)
+        return self._evolved(steps, reader, missing)
+
+    def _step(self, source: Field, target: Field | None) -> tuple[str | None, Read]:
+        if target is None:
+            return None, self.of(source.type, source.type)
+        return target.name, self.of(source.type, target.type)
+
+    def _evolved(self, steps: list[tuple[str | None, Read]], reader: Record, missing: list[Field]) -> Read:
+        """Reads a record whose fields are not those of the writer, or in another order."""
+        names = [field.name for field in reader.fields]
+
+        def read(data: bytes, at: int) -> tuple[object, int]:
+            values: dict[str, object] = dict.fromkeys(names)
+            for name, read_field in steps:
+                value, at = read_field(data, at)
+                if name is not None:
+                    values[name] = value
+            for field in missing:
+                values[field.name] = self._default(field, reader)
+            return values, at
+
+        return read
+
+    def _default(self, field: Field, record: Record) -> object:
+        """The default of a field in the form of the reader. The default passes through the binary form, so that it
+        gets the types of decoded values."""
+        if field.default is None:
+            raise InvalidAvro(f"the field {field.name} of {record.name.full} has no default, and is missing")
+        out = bytearray()
+        self._writers.of(field.type)(default_value(field.type, field.default.json), out)
+        return self.of(field.type, field.type)(bytes(out), 0)[0]
+
+
+def _unreadable(writer: Part, reader: Part) -> Read:
+    def read(_data: bytes, _at: int) -> tuple[object, int]:
+        raise InvalidAvro(f"the writer's {branch_name(writer)} cannot be read as {branch_name(reader)}")
+
+    return read
+
+
+def _converted(read: Read, convert: Callable[[object], object]) -> Read:
+    def read_converted(data: bytes, at: int) -> tuple[object, int]:
+        value, at = read(data, at)
+        return convert(value), at
+
+    return read_converted
+
+
+def _record(steps: list[tuple[str | None, Read]]) -> Read:
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        values = {}
+        for name, read_field in steps:
+            values[name], at = read_field(data, at)
+        return values, at
+
+    return read
+
+
+def _array(read_item: Read, *, is_empty: bool) -> Read:
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        items: list[object] = []
+        while True:
+            count, at = _block(data, at, is_empty=is_empty)
+            if not count:
+                return items, at
+            for _ in range(count):
+                item, at = read_item(data, at)
+                items.append(item)
+
+    return read
+
+
+def _map(read_value: Read) -> Read:
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        values: dict[str, object] = {}
+        while True:
+            count, at = _block(data, at, is_empty=False)
+            if not count:
+                return values, at
+            for _ in range(count):
+                name, at = _read_string(data, at)
+                values[name], at = read_value(data, at)
+
+    return read
+
+
+def _block(data: bytes, at: int, *, is_empty: bool) -> tuple[int, int]:
+    """Reads the number of elements in the next block of an array or a map."""
+    count, at = read_long(data, at)
+    if count < 0:  # the length of the block in bytes follows, with which a reader could skip the block
+        count = -count
+        _, at = read_long(data, at)
+    if count > (EMPTY_ITEMS_MAX if is_empty else len(data) - at):  # any other element has at least a byte
+        raise InvalidAvro(f"a block of {count} elements is too long, because {len(data) - at} bytes remain")
+    return count, at
+
+
+def _read_null(_data: bytes, at: int) -> tuple[object, int]:
+    return None, at
+
+
+def _read_boolean(data: bytes, at: int) -> tuple[object, int]:
+    byte = data[at]
+    if byte > 1:
+        raise InvalidAvro(f"a boolean has the byte {byte}")
+    return byte == 1, at + 1
+
+
+def _read_float(data: bytes, at: int) -> tuple[object, int]:
+    return _FLOAT.unpack_from(data, at)[0], at + 4
+
+
+def _read_double(data: bytes, at: int) -> tuple[object, int]:
+    return _DOUBLE.unpack_from(data, at)[0], at + 8
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    length, at = read_long(data, at)
+    end = at + length
+    if length < 0 or end > len(data):
+        raise InvalidAvro(f"the length {length} is more than the remaining {len(data) - at} bytes")
+    return data[at:end], end
+
+
+def _read_string(data: bytes, at: int) -> tuple[str, int]:
+    raw, at = _read_bytes(data, at)
+    return raw.decode(), at
+
+
+_PRIMITIVES: Mapping[Kind, Read] = {
+    Kind.NULL: _read_null,
+    Kind.BOOLEAN: _read_boolean,
+    Kind.INT: read_int,
+    Kind.LONG: read_long,
+    Kind.FLOAT: _read_float,
+    Kind.DOUBLE: _read_double,
+    Kind.BYTES: _read_bytes,
+    Kind.STRING: _read_string,
+}
+
+
+def _fixed(size: int) -> Read:
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        end = at + size
+        if end > len(data):
+            raise InvalidAvro(f"expected {size} bytes, but {len(data) - at} remain")
+        return data[at:end], end
+
+    return read
+
+
+def _enum(writer: Enum, reader: Enum) -> Read:
+    known = set(reader.symbols)
+    symbols = [symbol if symbol in known else reader.default for symbol in writer.symbols]
+
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        nth, at = read_long(data, at)
+        if not 0 <= nth < len(symbols):
+            raise InvalidAvro(f"the enum {writer.name.full} has no symbol {nth}")
+        symbol = symbols[nth]
+        if symbol is None:
+            raise InvalidAvro(f"No match for {writer.symbols[nth]}")
+        return symbol, at
+
+    return read
+
+
+def _as_float(value: object) -> object:
+    assert isinstance(value, (int, float)), "the schema says so"
+    return 0.0 + value
+
+
+def _as_single(value: object) -> object:
+    assert isinstance(value, int), "the schema says so"
+    return nearest_float(value)
+
+
+def _as_bytes(value: object) -> object:
+    assert isinstance(value, str), "the schema says so"
+    return value.encode()
+
+
+def _as_text(value: object) -> object:
+    assert isinstance(value, bytes), "the schema says so"
+    return value.decode("utf-8", "replace")  # any bytes are valid for the writer
+
+
+_PROMOTED: Mapping[tuple[Kind, Kind], Callable[[object], object]] = {
+    (Kind.INT, Kind.FLOAT): _as_single,
+    (Kind.LONG, Kind.FLOAT): _as_single,
+    (Kind.INT, Kind.DOUBLE): _as_float,
+    (Kind.LONG, Kind.DOUBLE): _as_float,
+    (Kind.STRING, Kind.BYTES): _as_bytes,
+    (Kind.BYTES, Kind.STRING): _as_text,
+}
+
+
+def _latin_text(value: object) -> object:
+    assert isinstance(value, bytes), "the schema says so"
+    return value.decode("latin-1")
+
+
+def _widened(value: object) -> object:
+    assert isinstance(value, float), "the schema says so"
+    return value + 0.0  # Java adds 0 to make a double, which also removes the sign of -0
+
+
+_JSON: Mapping[Kind, Callable[[object], object]] = {
+    Kind.BYTES: _latin_text,
+    Kind.FIXED: _latin_text,
+    Kind.FLOAT: _widened,
+}
