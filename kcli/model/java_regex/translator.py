@@ -48,6 +48,8 @@ _BOUNDARIES = {
     "Z": rf"(?=(?:\r\n|{LINE_END.written()})?{_END})",
 }
 _WITHOUT_WIDTH = frozenset((*_BOUNDARIES.values(), "^", "$"))
+_NOT_SUPPORTED = "not supported"
+"""The end of the reason why a pattern has no exact translation."""
 _DEPTH_MAX = 100
 """The most groups and classes within each other, which bounds the recursion."""
 
@@ -55,11 +57,13 @@ _DEPTH_MAX = 100
 class JavaRegexError(ValueError):
     """A pattern that is invalid in Java, or that has no exact translation.
 
-    `java_message` is the message of Java's PatternSyntaxException, which shows the place in the pattern.
+    `java_message` is the message of Java's PatternSyntaxException, which shows the place in the pattern. `may_be_valid`
+    is True for a pattern that has no exact translation, so Java may accept it.
     """
 
-    def __init__(self, message: str, java_message: str | None = None) -> None:
+    def __init__(self, message: str, java_message: str | None = None, *, may_be_valid: bool = False) -> None:
         super().__init__(message)
+        self.may_be_valid = may_be_valid
         self.java_message = message if java_message is None else java_message
 
 
@@ -112,6 +116,7 @@ class _Translator:
         return JavaRegexError(
             f"{reason} near index {self._at} of the regular expression {self._pattern}",
             f"{java_reason or reason}{place}\n{self._pattern}{pointer}",
+            may_be_valid=reason.endswith(_NOT_SUPPORTED),
         )
 
     # Reading.

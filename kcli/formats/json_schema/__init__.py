@@ -1,0 +1,1 @@
+"""JSON Schema: parsing, normal form, compatibility, and the codec of JSON values."""

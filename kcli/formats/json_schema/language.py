@@ -1,0 +1,71 @@
+"""The schema language JSON Schema. kcli/formats/schemas.py calls `parse`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kcli.formats.codec import FormatError
+from kcli.formats.json_schema.builder import Builder
+from kcli.formats.json_schema.comparison import differences
+from kcli.formats.json_schema.documents import Documents
+from kcli.formats.json_schema.kinds import compatible_kinds, incompatibility
+from kcli.formats.json_schema.nodes import Node, ObjectRules
+from kcli.formats.json_schema.text import Json, read_json, sorted_members, write_json
+from kcli.formats.schemas import CompatibilityPolicy, Incompatibility, SchemaType
+
+_RESERVED_PREFIX = "$$"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """A valid schema. `node` is what a comparison sees, and `documents` are the schema and its references."""
+
+    canonical: str
+    documents: Documents
+    node: Node
+
+    @property
+    def type(self) -> Literal[SchemaType.JSON]:
+        return SchemaType.JSON
+
+    def normalized(self) -> JsonSchema:
+        """Returns the schema with sorted members."""
+        root = sorted_members(self.documents.main.root)
+        return _parsed(root, self.documents.references)
+
+    def in_format(self, name: str) -> str:
+        """Returns the canonical text, because JSON Schema has no other format."""
+        return self.canonical
+
+    def is_equal(self, other: JsonSchema) -> bool:
+        """Whether the canonical texts are equal."""
+        return self.canonical == other.canonical
+
+    def incompatibilities(
+        self, writer: JsonSchema, policy: CompatibilityPolicy
+    ) -> tuple[Incompatibility, ...]:
+        """Returns the incompatible changes from the writer's schema to this schema."""
+        compatible = compatible_kinds(policy)
+        found = differences(writer.node, self.node, compatible)
+        return tuple(incompatibility(difference) for difference in found if difference.kind not in compatible)
+
+
+def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> JsonSchema:
+    """Parses a schema, in the draft that `$schema` names. Raises FormatError.
+
+    As in Confluent's registry, only the keywords that are read must have the right type. A new schema must not have
+    properties whose names begin with "$$".
+    """
+    schema = _parsed(read_json(text), resolved)
+    rules = schema.node.rules
+    names = rules.properties if isinstance(rules, ObjectRules) else ()
+    if is_new and any(name.startswith(_RESERVED_PREFIX) for name in names):
+        raise FormatError(f"#: Field names cannot start with {_RESERVED_PREFIX} prefix")
+    return schema
+
+
+def _parsed(root: Json, resolved: Mapping[str, str]) -> JsonSchema:
+    documents = Documents.of(root, resolved)
+    return JsonSchema(write_json(root), documents, Builder(documents).root())
