@@ -55,7 +55,7 @@ PLACES = {
     "kcli/console/pages/quotas.py": JSON,
     "kcli/formats/avro/": "digits of decimals, and of JSON that a scanner has checked",
     "kcli/formats/connect/": CONNECT,
-    "kcli/formats/protobuf.py": JSON,
+    "kcli/formats/protobuf/": "numbers of JSON, which have been parsed, and digits that a pattern has checked",
     "kcli/security/token_sources.py": JSON,
     "kcli/client/admin/": ENUMS,
     "kcli/cli/tools/broker_api_versions.py": ENUMS,

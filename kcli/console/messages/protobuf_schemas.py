@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError, Value, ValueCodec
-from kcli.formats.protobuf import message_class, protobuf_codec
+from kcli.formats.protobuf.codec import message_class, protobuf_codec
 from kcli.protocol.wire.varint import VarintError, read_varint
 
 if TYPE_CHECKING:

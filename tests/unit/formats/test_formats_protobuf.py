@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from kcli.formats.codec import FormatError, Value
-from kcli.formats.protobuf import message_class, protobuf_codec
+from kcli.formats.protobuf.codec import message_class, protobuf_codec
 from rigs.protobuf import descriptors
 
 AT = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)

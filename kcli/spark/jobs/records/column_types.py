@@ -19,7 +19,8 @@ from kcli.formats.avro.schema import (
     Union,
     kind_of,
 )
-from kcli.formats.protobuf import TIMESTAMP, is_map
+from kcli.formats.protobuf.codec import is_map
+from kcli.formats.protobuf.well_known import TIMESTAMP
 from kcli.spark.jobs.shared.errors import JobError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kcli.command.options import Kind, option
 from kcli.formats.avro.codec import avro_codec, avro_schema
 from kcli.formats.codec import FormatError, Value, ValueCodec
-from kcli.formats.protobuf import message_class, protobuf_codec
+from kcli.formats.protobuf.codec import message_class, protobuf_codec
 from kcli.spark.jobs.records.column_names import column_list, free_name, renamed
 from kcli.spark.jobs.records.column_types import avro_columns, protobuf_columns
 from kcli.spark.jobs.shared.errors import JobError, require

@@ -1,25 +1,22 @@
 """Reads and writes Protobuf values, according to the descriptors of their .proto files.
 
 A message is a dict of its fields. A field that is not set has the value None, if Protobuf distinguishes unset fields of
-this type. A map is a list of pairs, an enum is a name, and a Timestamp is a time in UTC.
+this type. A map is a list of pairs, an enum is a name, and well-known messages are plain values (well_known.py).
 """
 
 from __future__ import annotations
 
-import datetime
 import decimal
 import re
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError, Value, ValueCodec
+from kcli.formats.protobuf.well_known import ANY, TYPE_MEMBER, conversion
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import FieldDescriptor
     from google.protobuf.message import Message
-
-TIMESTAMP = "google.protobuf.Timestamp"
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def message_class(descriptors: bytes, name: str) -> type[Message]:
@@ -52,11 +49,11 @@ def protobuf_codec(message: type[Message]) -> ValueCodec:
     """Returns the codec of a message class."""
 
     def decode(value: bytes) -> Value:
-        return _fields(message.FromString(value))
+        return message_value(message.FromString(value))
 
     def encode(value: Value) -> bytes:
         made = message()
-        _fill(made, value)
+        fill_message(made, value)
         return bytes(made.SerializeToString())
 
     return ValueCodec(decode, encode)
@@ -65,6 +62,38 @@ def protobuf_codec(message: type[Message]) -> ValueCodec:
 def is_map(field: FieldDescriptor) -> bool:
     """Whether the field is a map, which Protobuf stores as repeated entries of key and value."""
     return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
+
+
+def message_value(message: Message) -> Value:
+    """Returns the value of a message. Raises ValueError for a time that is out of range."""
+    full_name = message.DESCRIPTOR.full_name
+    if (known := conversion(full_name)) is not None:
+        return known.value(message)
+    return _any(message) if full_name == ANY else _fields(message)
+
+
+def _any(message: Message) -> Value:
+    """Returns the value of the message in an Any, or the fields of the Any if the schema does not have its type."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        inner = _any_class(message, message.type_url).FromString(message.value)
+    except (KeyError, DecodeError):
+        return _fields(message)
+    value = message_value(inner)
+    if not isinstance(value, dict) or conversion(inner.DESCRIPTOR.full_name) is not None:
+        value = {"value": value}
+    return {TYPE_MEMBER: message.type_url, **value}
+
+
+def _any_class(message: Message, type_url: str) -> type[Message]:
+    from google.protobuf import message_factory
+
+    pool = message.DESCRIPTOR.file.pool
+    inner: type[Message] = message_factory.GetMessageClass(
+        pool.FindMessageTypeByName(type_url.rpartition("/")[2])
+    )
+    return inner
 
 
 def _fields(message: Message) -> dict[str, Value]:
@@ -87,11 +116,33 @@ def _one(field: FieldDescriptor, value: Message | int | float | str | bytes) -> 
     if isinstance(value, (int, float, str, bytes)):
         if field.cpp_type != field.CPPTYPE_ENUM:
             return value
-        known = field.enum_type.values_by_number.get(value)
-        return known.name if known is not None else str(value)
-    if field.message_type.full_name == TIMESTAMP:
-        return EPOCH + datetime.timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
-    return _fields(value)
+        constant = field.enum_type.values_by_number.get(value)
+        return constant.name if constant is not None else str(value)
+    return message_value(value)
+
+
+def fill_message(message: Message, value: Value) -> None:
+    """Sets a message to a value. Raises ValueError for a value that does not fit."""
+    full_name = message.DESCRIPTOR.full_name
+    if (known := conversion(full_name)) is not None:
+        known.fill(message, value)
+    elif full_name == ANY and isinstance(value, dict) and isinstance(value.get(TYPE_MEMBER), str):
+        _fill_any(message, value)
+    else:
+        _fill(message, value)
+
+
+def _fill_any(message: Message, value: dict[str, Value]) -> None:
+    type_url = str(value[TYPE_MEMBER])
+    members = {name: member for name, member in value.items() if name != TYPE_MEMBER}
+    try:
+        inner = _any_class(message, type_url)()
+    except KeyError:
+        raise ValueError(f"the schema has no message {type_url}") from None
+    is_plain = conversion(inner.DESCRIPTOR.full_name) is not None
+    fill_message(inner, members.get("value") if is_plain else members)
+    message.type_url = type_url
+    message.value = inner.SerializeToString()
 
 
 def _fill(message: Message, record: Value) -> None:
@@ -130,14 +181,11 @@ def _fill_map(target: MutableMapping[Value, Message], field: FieldDescriptor, va
 
 
 def _fill_message(message: Message, field: FieldDescriptor, value: Value) -> None:
-    if field.message_type.full_name != TIMESTAMP:
-        _fill(message, value)
-        return
-    if not isinstance(value, datetime.datetime):
-        raise ValueError(f"field {field.full_name}: expected a time, not {value!r}")
-    since = (value if value.tzinfo else value.replace(tzinfo=datetime.UTC)) - EPOCH
-    message.seconds = since.days * 86_400 + since.seconds
-    message.nanos = since.microseconds * 1000
+    try:
+        fill_message(message, value)
+    except ValueError as error:
+        known = conversion(message.DESCRIPTOR.full_name) is not None
+        raise ValueError(f"field {field.full_name}: {error}") if known else error from None
 
 
 def _scalar(field: FieldDescriptor, value: Value) -> Value:

@@ -1,0 +1,1 @@
+"""The schema language Protobuf: .proto texts, descriptors, compatibility, values and columns (adr/0032)."""
