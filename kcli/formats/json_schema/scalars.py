@@ -50,16 +50,17 @@ def _multiple_differences(original: Decimal | None, update: Decimal | None) -> l
         change = "ADDED"
     elif update is None:
         change = "REMOVED"
-    elif _is_multiple(update, original):
+    elif is_multiple(update, original):
         change = "EXPANDED"
-    elif _is_multiple(original, update):
+    elif is_multiple(original, update):
         change = "REDUCED"
     else:
         change = "CHANGED"
     return [Difference(f"MULTIPLE_OF_{change}", "multipleOf")]
 
 
-def _is_multiple(number: Decimal, divisor: Decimal) -> bool:
+def is_multiple(number: Decimal, divisor: Decimal) -> bool:
+    """Whether a number is a multiple of another one. Numbers of very different sizes are none."""
     try:
         return not _DIVISION.remainder(number, divisor)
     except decimal.InvalidOperation:
