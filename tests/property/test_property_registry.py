@@ -16,6 +16,7 @@ from kcli.registry.decisions import schemas
 from kcli.registry.decisions.decision import Decision
 from kcli.registry.decisions.deletion import delete_subject, delete_version
 from kcli.registry.decisions.errors import RegistryError
+from kcli.registry.decisions.records import KeyType
 from kcli.registry.decisions.registration import register, registered
 from kcli.registry.decisions.scopes import set_mode, update_config
 from kcli.registry.decisions.subjects import context_of
@@ -284,3 +285,61 @@ def test_a_registration_is_answered_again_without_a_record(steps: list[Step]) ->
         assert again is not None
         assert (again.id, again.version) == (first.id, first.version)
         assert register(topic.rules, step.subject, body_of(step)).entries == ()
+
+
+# Values of any type under the names that records have.
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=5)
+    | st.sampled_from(("READONLY", "FULL", ".x", "s")),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("name", "subject", "x")), inner)
+    ),
+    max_leaves=5,
+)
+KEY_NAMES = ("keytype", "subject", "version", "magic", "context")
+OTHER_NAMES = (
+    "subject",
+    "md5",
+    "schemaType",
+    "references",
+    "metadata",
+    "deleted",
+    "mode",
+    "compatibilityLevel",
+    "alias",
+)
+KEYS = st.fixed_dictionaries(
+    {"keytype": st.sampled_from(tuple(KeyType)), "version": st.integers(-1, 3) | JSON_VALUES},
+    optional=dict.fromkeys(("subject", "magic", "context"), JSON_VALUES),
+) | st.dictionaries(st.sampled_from(KEY_NAMES), JSON_VALUES)
+VALUES = st.fixed_dictionaries(
+    {"id": st.integers(-1, 3), "schema": st.sampled_from(TEXTS), "version": st.integers(-1, 3)},
+    optional=dict.fromkeys(OTHER_NAMES, JSON_VALUES),
+) | st.dictionaries(st.sampled_from(("id", "schema", "version", *OTHER_NAMES)), JSON_VALUES)
+
+
+def encoded(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(
+    records=st.lists(
+        st.tuples(
+            KEYS.map(encoded) | st.binary(max_size=10),
+            st.none() | VALUES.map(encoded) | st.binary(max_size=10),
+        ),
+        max_size=12,
+    )
+)
+def test_no_record_breaks_the_state(records: list[tuple[bytes, bytes | None]]) -> None:
+    topic = Topic()
+    for record in records:
+        skipped = topic.write(record)[0]
+        if skipped is not None and skipped.repair:
+            assert topic.write(*skipped.repair) == [None]
+        check_ids(topic)
+    assert topic.restarted().state == topic.state

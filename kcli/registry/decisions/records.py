@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import enum
+import json
 from dataclasses import dataclass, replace
 
 from kcli.formats.registry.digests import DIGEST_BYTES, digest_of, guid_of
@@ -268,8 +269,13 @@ def _schema_key(members: Members) -> SchemaKey:
 
 
 def _members(data: bytes, name: str) -> Members:
+    text = decode_utf8(data)
     try:
-        return Members.of(parse_json(decode_utf8(data)), name)
+        value = parse_json(text)
+        if "\\u" in text:
+            # Half of a surrogate pair cannot be answered to a client, so such a record is invalid.
+            json.dumps(value, ensure_ascii=False).encode()
+        return Members.of(value, name)
     except (InvalidDocument, ValueError) as error:
         raise InvalidRecord(str(error)) from None
 

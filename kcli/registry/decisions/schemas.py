@@ -20,8 +20,8 @@ REFERENCES_MAX = 1_000
 """The most schemas to which a schema refers directly and indirectly, because the registry parses them all."""
 REFERENCE_DEPTH_MAX = 100
 """The longest chain of references. Each link needs three nested calls, and Python allows 1,000 in all."""
-CACHED_CHARACTERS_MAX = 4_000_000
-"""The most characters of all cached schemas. A parsed schema needs about 20 bytes for each character."""
+CACHED_CHARACTERS_MAX = 2_000_000
+"""The most characters of all cached schemas. A parsed schema needs 8 to 22 bytes for each character."""
 
 _CacheKey = tuple[str, str, tuple[tuple[str, str], ...], bool]
 

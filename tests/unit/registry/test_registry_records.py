@@ -82,6 +82,7 @@ def test_a_key_of_another_writer_has_the_same_value(text: str, key: RecordKey) -
         b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":2}',
         b'{"keytype":"SCHEMA","subject":1,"version":1}',
         b'{"keytype":"CONTEXT"}',
+        b'{"keytype":"CONTEXT","context":"\\ud800"}',
     ],
 )
 def test_an_invalid_key_is_reported(key: bytes) -> None:
@@ -126,6 +127,11 @@ def test_a_version_has_all_members_in_the_order_of_confluent() -> None:
     )
     assert json.loads(value)["md5"] == base64.b64encode(schema.digest).decode()
     assert records.parse_schema(SchemaKey("s", 1), value, 3, 4) == schema
+
+
+def test_a_text_may_have_escaped_characters() -> None:
+    key = b'{"keytype":"CONFIG","subject":"\\ud83d\\ude00\\u00e9"}'
+    assert records.parse_key(key) == ScopeKey(KeyType.CONFIG, "\U0001f600\u00e9")
 
 
 def test_an_old_version_has_neither_type_nor_digest() -> None:
