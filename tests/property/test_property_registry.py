@@ -288,16 +288,26 @@ def test_a_registration_is_answered_again_without_a_record(steps: list[Step]) ->
 
 
 # Values of any type under the names that records have.
-JSON_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text(max_size=5)
-    | st.sampled_from(("READONLY", "FULL", ".x", "s")),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(("name", "subject", "x")), inner)
-    ),
-    max_leaves=5,
+REFERENCES = [{"name": "n", "subject": "s", "version": 1}]
+JSON_VALUES = st.sampled_from(
+    (
+        None,
+        True,
+        0,
+        -1,
+        1 << 40,
+        1.5,
+        "",
+        "s",
+        ":.x:",
+        "READONLY",
+        "FULL",
+        [],
+        ["a"],
+        {},
+        {"properties": {"a": 1}},
+        REFERENCES,
+    )
 )
 KEY_NAMES = ("keytype", "subject", "version", "magic", "context")
 OTHER_NAMES = (
