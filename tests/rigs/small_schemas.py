@@ -23,7 +23,7 @@ from kcli.formats.schemas import (
 from kcli.registry.decisions.configs import Settings
 from kcli.registry.decisions.decision import Decision
 from kcli.registry.decisions.records import Entry
-from kcli.registry.decisions.registration import register
+from kcli.registry.decisions.registration import register, registered
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.state import RegistryState, Skipped
 
@@ -108,6 +108,11 @@ class Topic:
     def register(self, subject: str, text: str, **members: object) -> RegisterResponse:
         """Registers a text as a leader. The other members are those of the request's JSON."""
         return self.carry_out(register(self.rules, subject, request(text, **members)))
+
+    def post(self, subject: str, text: str, **members: object) -> RegisterResponse:
+        """Registers a text as a client does: the leader decides only if the subject does not have the schema."""
+        known = registered(self.rules, subject, request(text, **members))
+        return self.register(subject, text, **members) if known is None else known
 
     def restarted(self, *, compacted: bool = False) -> Topic:
         """A registry that reads the topic from its beginning."""
