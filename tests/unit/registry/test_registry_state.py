@@ -191,3 +191,23 @@ def test_a_soft_deletion_ends_at_its_version(topic: Topic) -> None:
     topic.write((key[0][0], None))
     assert not topic.state.has_deletion("s")
     assert [schema.deleted for schema in topic.state.versions("s")] == [True, False]
+
+
+def test_an_id_is_found_as_long_as_a_version_has_it(topic: Topic) -> None:
+    topic.carry_out(set_mode(topic.rules, "s", ModeDocument("IMPORT")))
+    for version in (1, 2):
+        topic.register("s", A, id=5, version=version)
+    topic.carry_out(delete_version(topic.rules, "s", 2))
+    topic.carry_out(delete_version(topic.rules, "s", 2, permanent=True))
+    assert [schema.version for schema in topic.state.holders(".", 5)] == [1]
+    topic.carry_out(delete_subject(topic.rules, "s"))
+    topic.carry_out(delete_subject(topic.rules, "s", permanent=True))
+    assert list(topic.state.holders(".", 5)) == []
+
+
+def test_a_deleted_schema_still_refers_after_compaction_and_a_restart(topic: Topic) -> None:
+    topic.register("s", A)
+    topic.register("t", '{"$a":"n"}', references=[{"name": "n", "subject": "s", "version": 1}])
+    topic.carry_out(delete_version(topic.rules, "t", 1))
+    restarted = topic.restarted(compacted=True)
+    assert [schema.subject for schema in restarted.state.referrers(SchemaKey("s", 1))] == ["t"]
