@@ -212,12 +212,13 @@ def outcome(topic: Topic, step: Step) -> object:
 
 
 def check_ids(topic: Topic) -> None:
-    """Each id of a context has one text, and no id is higher than the highest one that the registry knows."""
-    texts: dict[tuple[str, int], str] = {}
+    """Each id of a context has one schema, and no id is higher than the highest one that the registry knows."""
+    found: dict[tuple[str, int], object] = {}
     for subject in topic.state.subjects():
         for version in topic.state.versions(subject):
             place = (context_of(subject), version.id)
-            assert texts.setdefault(place, version.definition.text) == version.definition.text
+            schema = json.loads(version.definition.text)
+            assert found.setdefault(place, schema) == schema
             assert version.id <= topic.state.max_id(context_of(subject))
             assert version in list(topic.state.holders(*place))
             assert version in list(topic.state.equal_schemas(context_of(subject), version.digest))

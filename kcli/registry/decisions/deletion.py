@@ -50,7 +50,7 @@ def delete_version(rules: Rules, subject: str, version: int, *, permanent: bool 
         return Decision(schema.version, rules.state.entries(schema.key, schema_value(schema.soft_deleted())))
     entries = rules.state.entries(schema.key, None)
     is_last = len(rules.state.versions(subject)) == 1
-    return Decision(schema.version, (*entries, *(remnants(rules, subject) if is_last else ())))
+    return Decision(schema.version, (*entries, *(_remnants(rules, subject) if is_last else ())))
 
 
 def delete_subject(rules: Rules, subject: str, *, permanent: bool = False) -> Decision[tuple[int, ...]]:
@@ -73,7 +73,7 @@ def delete_subject(rules: Rules, subject: str, *, permanent: bool = False) -> De
         return Decision(numbers, rules.state.entries(key, delete_subject_value(subject, numbers[-1])))
     # The newest version is deleted first, because it may refer to older versions of the subject.
     entries = tuple(entry for schema in reversed(schemas) for entry in rules.state.entries(schema.key, None))
-    return Decision(numbers, (*entries, *remnants(rules, subject)))
+    return Decision(numbers, (*entries, *_remnants(rules, subject)))
 
 
 def delete_context(rules: Rules, context: str) -> Decision[None]:
@@ -95,14 +95,9 @@ def check_not_readonly(rules: Rules, scope: str | None) -> None:
         raise not_permitted(f"Subject {name} in context {prefix} is in read-only mode")
 
 
-def remnants(rules: Rules, subject: str) -> tuple[Entry, ...]:
-    """Deletes the mode, the config and the soft deletion of a subject that has no versions any more."""
-    keys = (
-        (KeyType.MODE, subject in rules.state.modes),
-        (KeyType.CONFIG, subject in rules.state.configs),
-        # Without this deletion, the topic would grow by a record for each subject that ever existed.
-        (KeyType.DELETE_SUBJECT, rules.state.has_deletion(subject)),
-    )
+def _remnants(rules: Rules, subject: str) -> tuple[Entry, ...]:
+    """Deletes the mode and the config of a subject that has no versions any more."""
+    keys = ((KeyType.MODE, subject in rules.state.modes), (KeyType.CONFIG, subject in rules.state.configs))
     return tuple(
         entry
         for key_type, is_present in keys

@@ -134,9 +134,6 @@ def _cleared(rules: Rules, scope: str | None) -> tuple[Entry, ...]:
             if any(rules.state.referrers(schema.key)):
                 raise reference_exists(subject, schema.version)
             entries += rules.state.entries(schema.key, None)
-        entries += _deletion(
-            rules, KeyType.DELETE_SUBJECT, subject, is_present=rules.state.has_deletion(subject)
-        )
     return (
         *entries,
         *rules.state.entries(ScopeKey(KeyType.CLEAR_SUBJECT, scope), clear_subject_value(scope)),

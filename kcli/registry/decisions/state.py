@@ -6,11 +6,13 @@ registry that has just started reach the same state by the same code.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kcli.formats.registry.documents import ConfigDocument
+from kcli.formats.registry.documents import ConfigDocument, SchemaDefinition
+from kcli.model.java_json import parse_json
 from kcli.model.java_order import text_order
 from kcli.registry.decisions.records import (
     ContextKey,
@@ -37,6 +39,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _Keys = dict[SchemaKey, None]
+
+_NO_VALUES = (b"", b"null")
+"""Values that delete a key. Karapace writes an empty value, because its producer takes no missing one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +74,6 @@ class RegistryState:
     _contexts: dict[str, _Context] = field(default_factory=dict)
     _referrers: dict[SchemaKey, _Keys] = field(default_factory=dict)
     _named_contexts: dict[str, None] = field(default_factory=dict)
-    _deletions: dict[str, int] = field(default_factory=dict)
     _forms: dict[RecordKey, tuple[bytes, ...]] = field(default_factory=dict)
 
     # What the records say.
@@ -137,10 +141,6 @@ class RegistryState:
     def has_context(self, context: str) -> bool:
         return context in self._named_contexts
 
-    def has_deletion(self, subject: str) -> bool:
-        """Whether the topic contains a record that soft-deletes versions of a subject."""
-        return subject in self._deletions
-
     def entries(self, key: RecordKey, value: bytes | None) -> tuple[Entry, ...]:
         """The records that set the value of a key, with the bytes that the key already has in the topic.
 
@@ -153,6 +153,8 @@ class RegistryState:
 
     def replay(self, key: bytes, value: bytes | None, offset: int, timestamp_ms: int) -> Skipped | None:
         """Applies a record. Returns a reason if the record has no effect."""
+        if value in _NO_VALUES:
+            value = None
         try:
             parsed = parse_key(key)
             was_present = self._is_present(parsed)
@@ -195,7 +197,7 @@ class RegistryState:
         schema = parse_schema(key, value, offset, timestamp_ms)
         context = context_of(key.subject)
         holder = next(self.holders(context, schema.id), None)
-        if holder is not None and holder.definition.text != schema.definition.text:
+        if holder is not None and not _have_equal_texts(holder.definition, schema.definition):
             reason = (
                 f"the record at offset {offset} gives the id {schema.id} of {holder.key} to another schema"
             )
@@ -212,18 +214,16 @@ class RegistryState:
             case KeyType.MODE:
                 _set(self.modes, key.subject, None if value is None else parse_mode(value))
             case KeyType.DELETE_SUBJECT:
-                self._delete_subject(
-                    key.subject or "", None if value is None else parse_delete_subject(value)
-                )
+                if value is not None:
+                    self._delete_subject(key.subject or "", parse_delete_subject(value))
             case _:
                 if value is not None:
                     self._clear_subjects(key.subject)
 
-    def _delete_subject(self, subject: str, last_version: int | None) -> None:
-        _set(self._deletions, subject, last_version)
+    def _delete_subject(self, subject: str, last_version: int) -> None:
         versions = self._subjects.get(subject, {})
         for number, schema in versions.items():
-            if last_version is not None and number <= last_version and not schema.deleted:
+            if number <= last_version and not schema.deleted:
                 versions[number] = schema.soft_deleted()
 
     def _clear_subjects(self, scope: str | None) -> None:
@@ -271,8 +271,6 @@ class RegistryState:
                 return subject in self.configs
             case ScopeKey(KeyType.MODE, subject):
                 return subject in self.modes
-            case ScopeKey(KeyType.DELETE_SUBJECT, subject):
-                return (subject or "") in self._deletions
             case ContextKey(context):
                 return context in self._named_contexts
             case _:
@@ -291,6 +289,20 @@ def referenced_keys(schema: StoredSchema) -> list[SchemaKey]:
     return [
         SchemaKey(beside(schema.subject, reference.subject), reference.version) for reference in references
     ]
+
+
+def _have_equal_texts(one: SchemaDefinition, other: SchemaDefinition) -> bool:
+    """Whether one id may stand for both schemas. Karapace gives one id to texts whose members have another order."""
+    if one.text == other.text:
+        return True
+    try:
+        return one.type == other.type and _sorted_json(one.text) == _sorted_json(other.text)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _sorted_json(text: str) -> str:
+    return json.dumps(parse_json(text), sort_keys=True)
 
 
 def _set(values: dict[K, V], key: K, value: V | None) -> None:

@@ -72,7 +72,6 @@ def test_a_subject_is_deleted_softly_and_then_for_good(filled: Topic) -> None:
         b'{"keytype":"SCHEMA","subject":"s","version":3,"magic":1}',
         b'{"keytype":"SCHEMA","subject":"s","version":2,"magic":1}',
         b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}',
-        b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}',
     ]
     assert refusal(lambda: delete_subject(filled.rules, "s")) == (40401, "Subject 's' not found.")
     assert filled.restarted(compacted=True).records is filled.records
@@ -98,7 +97,6 @@ def test_the_last_version_takes_config_and_mode_with_it(topic: Topic, one_by_one
     else:
         topic.carry_out(delete_subject(topic.rules, "s", permanent=True))
     assert (topic.state.configs, topic.state.modes) == ({}, {})
-    assert not topic.state.has_deletion("s")
 
 
 def test_a_referenced_version_is_not_deleted(filled: Topic) -> None:

@@ -233,7 +233,6 @@ def test_an_import_begins_without_schemas(topic: Topic) -> None:
     mode(topic, "s", "IMPORT")
     assert topic.records[first:] == [
         (b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}', None),
-        (b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}', None),
         (b'{"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}', b'{"subject":"s"}'),
         (b'{"keytype":"MODE","subject":"s","magic":0}', b'{"subject":"s","mode":"IMPORT"}'),
     ]
