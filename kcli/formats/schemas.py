@@ -70,11 +70,14 @@ class ParsedSchema(Protocol):
         ...
 
     def normalized(self) -> Self:
-        """Returns the schema in its normal form, so that equal schemas have equal texts."""
+        """Returns the schema in its normal form, so that equal schemas have equal texts. Raises FormatError."""
         ...
 
     def in_format(self, name: str) -> str:
-        """Returns the text in a format, for example `resolved` or `serialized`. An unknown format is the canonical."""
+        """Returns the text in a format, for example `resolved` or `serialized`. An unknown format is the canonical.
+
+        Raises FormatError if the schema cannot be written in the format.
+        """
         ...
 
     def is_equal(self, other: Self) -> bool:
@@ -82,7 +85,10 @@ class ParsedSchema(Protocol):
         ...
 
     def incompatibilities(self, writer: Self, policy: CompatibilityPolicy) -> tuple[Incompatibility, ...]:
-        """Returns why this schema, as the reader, cannot read values that were written with `writer`."""
+        """Returns why this schema, as the reader, cannot read values that were written with `writer`.
+
+        Raises FormatError if the two schemas are too complex to compare.
+        """
         ...
 
 

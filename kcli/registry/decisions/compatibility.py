@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kcli.formats.codec import FormatError
 from kcli.formats.registry.documents import ConfigDocument
 from kcli.formats.registry.rule_sets import Metadata
 from kcli.formats.schemas import CompatibilityPolicy, ParsedSchema
 from kcli.registry.decisions.configs import Level
 from kcli.registry.decisions.records import StoredSchema
-from kcli.registry.decisions.schemas import Candidate, SchemaParser
+from kcli.registry.decisions.schemas import Candidate, SchemaParser, invalid
 
 OLD_SCHEMA_CHARACTERS_MAX = 10 * 1024
 """The length to which Confluent's registry cuts an old schema in its messages."""
@@ -25,7 +26,8 @@ def incompatibilities(
     """Returns the messages of Confluent's registry, or nothing if the schema is compatible.
 
     `versions` are the versions to compare, from the oldest to the newest. A level that is not transitive compares
-    only the newest of them. The comparison ends at the first version that is not compatible.
+    only the newest of them. The comparison ends at the first version that is not compatible. Raises RegistryError if a
+    schema cannot be parsed or compared.
     """
     level, policy = level_of(config), _policy_of(config)
     if level is Level.NONE:
@@ -76,8 +78,11 @@ def _messages(
     if candidate.definition.type != version.definition.type:
         return [DIFFERENT_TYPE]
     new, old = candidate.parsed, parser.stored(version)
-    forward = _differences(old, new, policy, reader=_OLD, writer=_NEW) if level.is_forward else []
-    backward = _differences(new, old, policy, reader=_NEW, writer=_OLD) if level.is_backward else []
+    try:
+        forward = _differences(old, new, policy, reader=_OLD, writer=_NEW) if level.is_forward else []
+        backward = _differences(new, old, policy, reader=_NEW, writer=_OLD) if level.is_backward else []
+    except FormatError as error:  # The schemas are too complex to compare.
+        raise invalid(candidate.definition, str(error)) from None
     # Of the two directions of FULL, only the second has the old schema in its messages.
     shows_schema = backward or (forward and not level.is_backward)
     return [*forward, *backward, *(_old_schema(version) if shows_schema else ())]

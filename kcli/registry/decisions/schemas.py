@@ -54,7 +54,7 @@ class SchemaParser:
         references, resolved = self._resolved(subject, definition, is_new=is_new)
         parsed = self._parse(definition, resolved, is_new=is_new)
         if normalize:
-            parsed = parsed.normalized()
+            parsed = _normalized(parsed, definition)
             by_place = sorted(references, key=lambda reference: (reference.subject, reference.version))
             references = tuple(dict.fromkeys(by_place))
         return Candidate(parsed, replace(definition, text=parsed.canonical, references=references))
@@ -65,8 +65,13 @@ class SchemaParser:
         return self._parse(schema.definition, resolved, is_new=False)
 
     def formatted(self, schema: StoredSchema, name: str) -> str:
-        """The text of a version in a format. An empty name means the stored text."""
-        return self.stored(schema).in_format(name) if trim(name) else schema.definition.text
+        """The text of a version in a format. An empty name means the stored text. Raises RegistryError."""
+        if not trim(name):
+            return schema.definition.text
+        try:
+            return self.stored(schema).in_format(name)
+        except FormatError as error:
+            raise invalid(schema.definition, str(error)) from None
 
     def _parse(self, definition: SchemaDefinition, resolved: dict[str, str], *, is_new: bool) -> ParsedSchema:
         try:
@@ -79,7 +84,7 @@ class SchemaParser:
             try:
                 parsed = language_of(schema_type).parse(definition.text, resolved, is_new=is_new)
             except FormatError as error:
-                raise _invalid(definition, str(error)) from None
+                raise invalid(definition, str(error)) from None
             self._characters += _characters(key)
         self._cache[key] = parsed
         while len(self._cache) > self.cache_size or self._characters > CACHED_CHARACTERS_MAX:
@@ -115,7 +120,7 @@ class _References:
         self, subject: str, references: tuple[SchemaReference, ...], *, depth: int
     ) -> tuple[SchemaReference, ...]:
         if references and depth > REFERENCE_DEPTH_MAX:
-            raise _invalid(
+            raise invalid(
                 self.referrer, f"the references form a chain of more than {REFERENCE_DEPTH_MAX} schemas"
             )
         return tuple(self._reference(subject, reference, depth) for reference in references)
@@ -127,23 +132,31 @@ class _References:
         if version is None:
             self._versions[name] = target.version
             if len(self._versions) > REFERENCES_MAX:
-                raise _invalid(self.referrer, f"the schema refers to more than {REFERENCES_MAX} schemas")
+                raise invalid(self.referrer, f"the schema refers to more than {REFERENCES_MAX} schemas")
             self.collect(target.subject, target.definition.references, depth=depth + 1)
             self.texts[name] = target.definition.text
         elif self.strict and version != target.version:
             versions = f"version {version} and version {target.version}"
-            raise _invalid(self.referrer, f'Conflicting reference versions for "{name}": {versions}')
+            raise invalid(self.referrer, f'Conflicting reference versions for "{name}": {versions}')
         return reference
 
     def _target(self, subject: str, version: int) -> StoredSchema:
         target = self.state.latest(subject) if version == LATEST else self.state.version(subject, version)
         if target is None or (target.deleted and not self.allow_deleted):
             place = f'subject "{subject}" and version {version}'
-            raise _invalid(self.referrer, f"No schema reference found for {place}")
+            raise invalid(self.referrer, f"No schema reference found for {place}")
         return target
 
 
-def _invalid(definition: SchemaDefinition, reason: str) -> RegistryError:
+def _normalized(parsed: ParsedSchema, definition: SchemaDefinition) -> ParsedSchema:
+    try:
+        return parsed.normalized()
+    except FormatError as error:
+        raise invalid(definition, str(error)) from None
+
+
+def invalid(definition: SchemaDefinition, reason: str) -> RegistryError:
+    """The error of a schema that its language refuses."""
     return invalid_schema(f"Invalid schema of type {definition.type}, details: {reason}")
 
 

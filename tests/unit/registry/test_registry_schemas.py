@@ -12,6 +12,7 @@ from kcli.registry.decisions import schemas
 from kcli.registry.decisions.configs import Settings
 from kcli.registry.decisions.deletion import delete_subject
 from kcli.registry.decisions.errors import RegistryError
+from kcli.registry.decisions.lookup import get_version
 from rigs.small_schemas import Topic, definition, small_language
 
 A, AB = '{"a":null}', '{"a":null,"b":1}'
@@ -153,3 +154,13 @@ def test_the_cache_has_a_limit_of_characters(recorder: Recorder, monkeypatch: py
     for text in ('{"a":1}', '{"b":1}', '{"a":1}', long, long, '{"a":1}'):
         parser.candidate("s", definition(text), is_new=False)
     assert [text for text, _ in recorder.calls] == ['{"a":1}', '{"b":1}', long, long, '{"a":1}']
+
+
+def test_a_schema_that_is_too_complex_is_an_error_and_not_a_failure(topic: Topic) -> None:
+    message = "Invalid schema of type AVRO, details: the schema is too complex"
+    topic.register("s", '{"complex":1}')
+    assert refusal(lambda: topic.register("s", '{"complex":2}')) == message
+    assert refusal(lambda: get_version(topic.rules, "s", 1, format_name="resolved")) == message
+    parser = topic.rules.parser
+    schema = definition('{"complex":1}')
+    assert refusal(lambda: parser.candidate("s", schema, is_new=True, normalize=True)) == message
