@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
+from collections.abc import Callable
 
 from kcli.formats.registry.digests import digest_of_guid
 from kcli.formats.registry.documents import ContextId, RegisteredSchema, SubjectVersion
@@ -15,6 +15,7 @@ from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.subjects import (
     ALL_CONTEXTS,
+    DEFAULT_CONTEXT,
     Subject,
     beside,
     context_of,
@@ -35,7 +36,7 @@ class Deleted(enum.Enum):
 
 def subjects(rules: Rules, prefix: str = ALL_CONTEXTS, deleted: Deleted = Deleted.EXCLUDED) -> list[str]:
     """Returns the subjects that begin with a prefix, sorted. A subject is deleted if all its versions are."""
-    names = [name for name in rules.state.subjects() if _has_prefix(name, prefix)]
+    names = list(filter(_prefix_test(prefix), rules.state.subjects()))
     return sorted(
         (name for name in names if deleted.takes(deleted=rules.state.latest(name) is None)), key=text_order
     )
@@ -65,9 +66,9 @@ def schemas(
 ) -> list[RegisteredSchema]:
     """Returns the versions of all subjects that begin with a prefix, sorted by subject and version."""
     aliases = _aliases(rules, prefix) if with_aliases else {}
-    names = {name for name in rules.state.subjects() if _has_prefix(name, prefix)} | aliases.keys()
+    names = set(filter(_prefix_test(prefix), rules.state.subjects())) | aliases.keys()
     return [
-        replace(schema.document(), aliases=tuple(aliases.get(name, ())))
+        schema.document(aliases=tuple(aliases.get(name, ())))
         for name in sorted(names, key=text_order)
         for schema in _listed(rules, name, deleted=deleted, latest_only=latest_only)
         if not rule_type or _has_rule(schema.definition.rule_set, rule_type)
@@ -122,22 +123,28 @@ def _listed(rules: Rules, subject: str, *, deleted: bool, latest_only: bool) -> 
     return stored[-1:] if latest_only else stored
 
 
-def _has_prefix(subject: str, prefix: str) -> bool:
-    """Whether a subject begins with a prefix. After a wildcard, the prefix is that of a name in any context."""
-    own = Subject.of(subject)
+def _prefix_test(prefix: str) -> Callable[[str], bool]:
+    """Returns a function that tests whether a subject begins with a prefix.
+
+    After a wildcard, the prefix is that of a name in any context.
+    """
     if ALL_CONTEXTS in prefix:
-        return own.name.startswith(prefix.partition(ALL_CONTEXTS)[2])
+        name = prefix.partition(ALL_CONTEXTS)[2]
+        return lambda subject: Subject.of(subject).name.startswith(name)
     wanted = Subject.of(prefix)
     if prefix.startswith(":.") and prefix.count(":") == 1:  # The prefix ends inside the name of a context.
-        return own.context.startswith(wanted.context)
-    return own.context == wanted.context and own.name.startswith(wanted.name)
+        return lambda subject: context_of(subject).startswith(wanted.context)
+    if wanted.context != DEFAULT_CONTEXT:
+        return lambda subject: subject.startswith(wanted.text)
+    return lambda subject: subject.startswith(wanted.name) and context_of(subject) == DEFAULT_CONTEXT
 
 
 def _aliases(rules: Rules, prefix: str) -> dict[str, list[str]]:
     """The subjects that begin with a prefix and are aliases, by the subject that they mean."""
+    has_prefix = _prefix_test(prefix)
     aliases: dict[str, list[str]] = {}
     for scope, config in rules.state.configs.items():
-        if scope is not None and config.alias and _has_prefix(scope, prefix):
+        if scope is not None and config.alias and has_prefix(scope):
             aliases.setdefault(beside(scope, config.alias), []).append(scope)
     return aliases
 

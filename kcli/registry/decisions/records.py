@@ -119,7 +119,7 @@ class StoredSchema:
     def soft_deleted(self) -> StoredSchema:
         return replace(self, deleted=True)
 
-    def document(self) -> RegisteredSchema:
+    def document(self, aliases: tuple[str, ...] = ()) -> RegisteredSchema:
         return RegisteredSchema(
             subject=self.subject,
             version=self.version,
@@ -128,6 +128,7 @@ class StoredSchema:
             definition=self.definition,
             timestamp_ms=self.timestamp_ms,
             deleted=self.deleted,
+            aliases=aliases,
         )
 
 
