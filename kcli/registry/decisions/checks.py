@@ -7,7 +7,6 @@ from kcli.registry.decisions.compatibility import incompatibilities
 from kcli.registry.decisions.errors import RegistryError, invalid_schema, version_not_found
 from kcli.registry.decisions.matching import candidate_of
 from kcli.registry.decisions.records import StoredSchema
-from kcli.registry.decisions.registration import validates_new_schemas
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import LATEST
 from kcli.registry.decisions.subjects import normalized
@@ -53,6 +52,7 @@ def _reasons(
     if request.definition.is_blank:
         raise invalid_schema("Empty schema")
     config = rules.config_of(subject)
-    is_new = validates_new_schemas(rules, config)
+    is_new = rules.validates_new_schemas(config)
     candidate = candidate_of(rules, subject, request.definition, is_new=is_new, normalize=normalize)
-    return incompatibilities(rules.parser, config, candidate, versions)
+    validates_fields = rules.validates_fields(config)
+    return incompatibilities(rules.parser, config, candidate, versions, validates_fields=validates_fields)

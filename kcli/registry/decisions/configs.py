@@ -49,6 +49,7 @@ class Settings:
     """
 
     level: Level = Level.BACKWARD
+    validate_fields: bool = False
     validate_new_schemas: bool = True
     allow_empty_subject: bool = True
     allow_mode_changes: bool = True
@@ -138,10 +139,6 @@ def _checked(config: ConfigDocument) -> ConfigDocument:
         raise invalid_level()
     if policy is not None and policy.upper() not in (CompatibilityPolicy.STRICT, CompatibilityPolicy.LENIENT):
         raise invalid_config(f"Invalid compatibility policy {policy}. Valid values are strict and lenient")
-    if config.validate_fields:
-        raise invalid_config(
-            "Invalid value true for validateFields. This registry does not check reserved fields"
-        )
     return replace(
         config,
         compatibility_level=None if level is None else level.upper(),

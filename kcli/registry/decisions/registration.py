@@ -99,7 +99,7 @@ def register(
         definition = _completed(rules, subject, request, live[-1] if live else None, config)
     if definition.is_blank:
         raise invalid_schema("Empty schema")
-    is_new = requested_id is None and validates_new_schemas(rules, config)
+    is_new = requested_id is None and rules.validates_new_schemas(config)
     candidate = candidate_of(rules, subject, definition, is_new=is_new, normalize=normalize)
     schema_id = _id_of_equal_schema(rules, subject, candidate, requested_id)
     if _requested_version(request) == 0:
@@ -107,7 +107,8 @@ def register(
         if match is not None:
             return Decision(_answer(match))
     if not (mode.takes_ids or force):
-        reasons = incompatibilities(rules.parser, config, candidate, live)
+        validates_fields = rules.validates_fields(config)
+        reasons = incompatibilities(rules.parser, config, candidate, live, validates_fields=validates_fields)
         if reasons:
             raise incompatible_schema(subject, reasons)
     version = _version(rules, subject, request, mode)
@@ -154,12 +155,6 @@ def _check_mode(subject: str, mode: Mode, requested_id: int | None) -> None:
         raise not_permitted(f"{place} is not in import mode")
     if requested_id is None and mode is not Mode.READWRITE:
         raise not_permitted(f"{place} is not in read-write mode")
-
-
-def validates_new_schemas(rules: Rules, config: ConfigDocument) -> bool:
-    if config.validate_new_schemas is not None:
-        return config.validate_new_schemas
-    return rules.settings.validate_new_schemas
 
 
 def _completed(

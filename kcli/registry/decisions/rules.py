@@ -35,3 +35,13 @@ class Rules:
     def mode_of(self, scope: str | None) -> Mode:
         """Returns the mode that applies to a scope."""
         return mode_in_scope(self.state, scope)
+
+    def validates_fields(self, config: ConfigDocument) -> bool:
+        """Whether a config, or else the properties, checks reserved fields."""
+        return self.settings.validate_fields if config.validate_fields is None else config.validate_fields
+
+    def validates_new_schemas(self, config: ConfigDocument) -> bool:
+        """Whether a config, or else the properties, adds the checks of schemas that have no values yet."""
+        if config.validate_new_schemas is None:
+            return self.settings.validate_new_schemas
+        return config.validate_new_schemas

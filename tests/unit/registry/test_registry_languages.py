@@ -8,6 +8,7 @@ import pytest
 
 from kcli.formats.registry.documents import ConfigUpdate
 from kcli.registry.decisions.checks import check_compatibility
+from kcli.registry.decisions.configs import Settings
 from kcli.registry.decisions.errors import RegistryError
 from kcli.registry.decisions.lookup import get_version, look_up
 from kcli.registry.decisions.scopes import update_config
@@ -143,3 +144,49 @@ def test_a_config_normalizes_schemas(topic: Topic, kind: str, text: str, normal:
         == topic.post("s", text, schemaType=kind).version
         == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("AVRO", '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":1}]}'),
+        ("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}'),
+        ("PROTOBUF", 'syntax = "proto3"; message L {} message M { oneof o { string a = 1; } }'),
+    ],
+)
+def test_a_field_must_not_have_a_reserved_name(topic: Topic, kind: str, text: str) -> None:
+    def reasons(*names: str) -> list[str]:
+        metadata = {"properties": {"confluent:reserved": ",".join(names)}}
+        body = request(text, schemaType=kind, metadata=metadata)
+        return list(check_compatibility(topic.rules, "s", body, verbose=True).messages or ())
+
+    assert reasons("a") == []
+    config = {"validateFields": True, "compatibility": "NONE"}
+    topic.carry_out(update_config(topic.rules, "s", ConfigUpdate.from_json(config)))
+    last = "{validateFields: 'true', compatibility: 'NONE'}"
+    assert reasons("c", "b ", "a") == [
+        "The new schema has field that conflicts with the reserved field a.",
+        last,
+    ]
+    assert reasons("b") == reasons() == []
+    topic.register("s", text, schemaType=kind, metadata={"properties": {"confluent:reserved": "b"}})
+    removed = (
+        "The new schema has reserved field b removed from its metadata which is present in the old schema's "
+    )
+    assert reasons("c") == [f"{removed}metadata.", last]
+    with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
+        topic.register("s", text, schemaType=kind, metadata={"properties": {"confluent:reserved": "a,b"}})
+
+
+def test_the_properties_can_reserve_fields_for_all_subjects() -> None:
+    topic = Topic(Settings(validate_fields=True))
+    metadata = {"properties": {"confluent:reserved": "f"}}
+    with pytest.raises(RegistryError, match="conflicts with the reserved field f"):
+        topic.register("s", AVRO[0], metadata=metadata)
+    topic.register("r", AVRO[0])
+    with pytest.raises(RegistryError, match="conflicts with the reserved field f"):
+        topic.register(
+            "s", '"R"', metadata=metadata, references=[{"name": "R", "subject": "r", "version": 1}]
+        )
+    topic.carry_out(update_config(topic.rules, "s", ConfigUpdate.from_json({"validateFields": False})))
+    assert topic.register("s", AVRO[0], metadata=metadata).version == 1

@@ -127,7 +127,6 @@ def test_a_config_is_deleted_and_answered(topic: Topic) -> None:
             42203,
             "Invalid compatibility policy LOGICAL. Valid values are strict",
         ),
-        ({"validateFields": True}, 42203, "Invalid value true for validateFields"),
         ({"defaultRuleSet": {"domainRules": [{"name": "r"}]}}, 42210, "Missing rule type"),
         ({"overrideRuleSet": {"domainRules": [{"name": ""}]}}, 42210, "Empty rule name"),
     ],
