@@ -69,7 +69,9 @@ class Model:
             if (version.text, version.reference) == (text, reference):
                 return version.id, version.number
         for version in reversed(live):
-            is_equal = version.fields == json.loads(text) and version.reference == reference
+            # A schema without references is the schema with references if it has all fields in its own text.
+            is_inlined = reference is None and version.reference is not None
+            is_equal = version.fields == json.loads(text) and (is_inlined or version.reference == reference)
             if is_equal and (not known or version.id in known):
                 return version.id, version.number
         if not known:
