@@ -27,10 +27,10 @@ from parts.clients import produce
 from kcli.config.start_up import node_config
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.disk import SystemDisk
+from kcli.runtime.garbage import GarbagePolicy
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server.node import Node
-from kcli.server.process.garbage import GarbagePolicy
 from kcli.testing.broker_process import free_port
 
 LOADS: dict[str, tuple[int, dict[str, object]]] = {

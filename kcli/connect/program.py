@@ -32,6 +32,7 @@ from kcli.connect.rest.settings import rest_settings
 from kcli.errors import KafkaError, KcliError
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.addresses import read_address
+from kcli.runtime.garbage import GarbagePolicy
 from kcli.runtime.network import SystemNetwork
 from kcli.server import logging as server_logging
 from kcli.server.logging import LogSettings
@@ -88,19 +89,24 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run(mode: str, files: Sequence[str]) -> int:
     began = time.monotonic()
+    garbage = GarbagePolicy()
+    garbage.prepare()
     stop = _Stop()
     try:
         _cli_log.info("Kafka Connect worker initializing ...")
         config = _CONFIGS[mode](load(files[0]))
         for warning in config.warnings:
             _cli_log.warning("%s", warning)
-        worker, servers = await _set_up(config)
+        worker, rest, servers = await _set_up(config)
     except (ConfigError, ClientConfigError, KafkaError, ConnectException, OSError) as error:
         _cli_log.error("Stopping due to error: %s", error)
         return SET_UP_ERROR
     _cli_log.info("Kafka Connect worker initialization took %dms", (time.monotonic() - began) * 1000)
     try:
         async with _running(worker, servers, stop):
+            # A worker of a thousand connectors would else pause for 0.1 s, again and again.
+            garbage.start()
+            garbage.watch(lambda: rest.last_active)
             if isinstance(worker, StandaloneWorker):
                 await _create_connectors(worker, files[1:])
             await stop.wait()
@@ -147,8 +153,11 @@ def _metrics(config: WorkerConfig, worker: Worker) -> MetricsServer | None:
     return MetricsServer(worker.beans, SystemNetwork(), *address)
 
 
-async def _set_up(config: WorkerConfig) -> tuple[Worker, Sequence[Server]]:
-    """Reaches the cluster, listens, and makes the worker. Raises the error of what fails."""
+async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Server]]:
+    """Reaches the cluster, listens, and makes the worker. Returns its REST server, and all its servers.
+
+    Raises the error of a step that fails.
+    """
     cluster_id = await _cluster_id(config)
     _cli_log.info("Kafka cluster ID: %s", cluster_id)
     settings = rest_settings(config)
@@ -169,9 +178,9 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, Sequence[Server]]:
     rest.serve(worker.herder, url, log)
     metrics = _metrics(config, worker)
     if metrics is None:
-        return worker, [rest]
+        return worker, rest, [rest]
     await metrics.start()
-    return worker, [rest, metrics]
+    return worker, rest, [rest, metrics]
 
 
 def _local_host() -> str:

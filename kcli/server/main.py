@@ -33,6 +33,7 @@ from kcli.raft.node import QuorumError
 from kcli.runtime.clock import SystemClock
 from kcli.runtime.descriptors import raise_limit
 from kcli.runtime.disk import SystemDisk
+from kcli.runtime.garbage import GarbagePolicy
 from kcli.runtime.network import SystemNetwork
 from kcli.runtime.rng import SystemRng
 from kcli.server import logging as server_logging
@@ -40,7 +41,6 @@ from kcli.server.formatting.format import check_new_directories
 from kcli.server.logging import LogSettings
 from kcli.server.logging.settings import log_settings
 from kcli.server.node import Node
-from kcli.server.process.garbage import GarbagePolicy
 from kcli.server.process.watchdog import LoopWatchdog
 
 _log = logging.getLogger("kcli.server.KafkaRaftServer")

@@ -80,6 +80,8 @@ class RestServer:
         self._forwarder = Forwarder(settings.forwarding_tls)
         self._herder: Herder | None = None
         self._url = ""
+        self.last_active = 0.0
+        """The time of the event loop at which the last request came or was answered."""
         self._servers: list[HttpServer] = []
         self._applications: list[Application] = []
         self._admin_applications: list[Application] = []
@@ -148,6 +150,8 @@ class RestServer:
         """A handler with a limit of time, whose request goes to another worker if this one cannot answer it."""
 
         async def limited(call: Call) -> Reply:
+            now = asyncio.get_running_loop().time
+            self.last_active = now()
             try:
                 async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
                     try:
@@ -157,6 +161,8 @@ class RestServer:
             except TimeoutError:
                 stage = None if self._herder is None else self._herder.health().stage
                 raise RestError(f"Request timed out. {stage}" if stage else "Request timed out") from None
+            finally:
+                self.last_active = now()
 
         return limited
 

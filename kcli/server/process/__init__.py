@@ -1,1 +1,1 @@
-"""The process of a node: when Python's garbage collector runs, and reports of long turns of the event loop."""
+"""The process of a node: reports of long turns of the event loop."""

@@ -28,7 +28,9 @@ async def test_a_list_with_details_takes_many_turns(tmp_path: Path) -> None:
             herder._statuses.put(TaskId(name, CONNECTOR), Status(State.RUNNING, "w", 0))
             herder._statuses.put(TaskId(name, 0), Status(State.RUNNING, "w", 0))
         with TurnCounter() as counter:
+            assert it.rest.last_active == 0
             answer = await it.request("GET", "/connectors?expand=status&expand=info")
+            assert it.rest.last_active > 0
         listed = json.loads(answer.body)
         assert len(listed) == CONNECTORS
         assert listed["c7"]["info"]["config"]["topic"] == "t"

@@ -1,6 +1,6 @@
 """The objects of connections, requests, topics and groups are freed by their reference counts.
 
-The collector seldom visits old objects (kcli/server/process/garbage.py), so old objects must not end in cycles.
+The collector seldom visits old objects (kcli/runtime/garbage.py), so old objects must not end in cycles.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from kcli.server.process.garbage import (
+from kcli.runtime.garbage import (
     CHECK_SECONDS,
     GROWN_CHECKS_MAX,
     QUIET_SECONDS,

@@ -1,4 +1,5 @@
-"""Decides when a server runs Python's cyclic garbage collector, and when it gives free memory back to the system.
+"""Decides when a server runs Python's cyclic garbage collector, and when it gives free memory back to the system. A
+server is a node of a cluster, or a worker of Kafka Connect.
 
 Nearly all objects are freed by their reference counts. The collector is needed only for unused objects that refer to
 each other in a cycle. To find cycles, the collector examines every object of a generation, about 3,000 objects in a
