@@ -44,8 +44,8 @@ class MemoryOffsets:
     def get(self, key: bytes) -> bytes | None:
         return self.records.entries.get(key)
 
-    def partitions(self, connector: str) -> Sequence[Mapping[str, object]]:
-        return self.records.partitions(connector)
+    def keys(self, connector: str) -> Mapping[bytes, bytes]:
+        return self.records.keys(connector)
 
     def stored_key(self, key: bytes) -> bytes | None:
         return self.records.stored_key(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import cast
 
 from kcli.connect.decisions.json_values import fields_of, json_bytes, parsed
@@ -88,9 +88,12 @@ class OffsetRecords:
             if value is not None or others:
                 keys[content] = others if value is None else (*others, key)
 
-    def partitions(self, connector: str) -> Sequence[Partition]:
-        sources = [source_partition(keys[-1]) for keys in self._keys.get(connector, {}).values()]
-        return tuple(source[1] for source in sources if source is not None)
+    def keys(self, connector: str) -> Mapping[bytes, bytes]:
+        """The key of each source partition that has an offset, by the content of the partition.
+
+        Two stores have the same content for a partition whose fields are in different orders.
+        """
+        return {content: keys[-1] for content, keys in self._keys.get(connector, {}).items()}
 
     def stored_key(self, key: bytes) -> bytes | None:
         """The key of an offset for the same source partition, whose fields may have another order."""
@@ -102,11 +105,6 @@ class OffsetRecords:
         connector, partition = source
         keys = self._keys.get(connector, {}).get(_content(partition))
         return keys[-1] if keys else None
-
-
-def distinct(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
-    """The partitions without repetitions. Two keys may have the same partition with its fields in another order."""
-    return tuple({_content(partition): partition for partition in partitions}.values())
 
 
 def _content(partition: Partition) -> bytes:

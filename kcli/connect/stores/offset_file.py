@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from kcli.connect.decisions.offset_records import OffsetRecords, Partition
+from kcli.connect.decisions.offset_records import OffsetRecords
 from kcli.connect.stores.java_map import InvalidMap, TruncatedMap, decode_map, encode_map
 from kcli.connect.stores.store import TaskProducer
 from kcli.formats.connect.errors import ConnectException
@@ -64,8 +64,8 @@ class OffsetFile:
     def get(self, key: bytes) -> bytes | None:
         return self._records.entries.get(key)
 
-    def partitions(self, connector: str) -> Sequence[Partition]:
-        return self._records.partitions(connector)
+    def keys(self, connector: str) -> Mapping[bytes, bytes]:
+        return self._records.keys(connector)
 
     def stored_key(self, key: bytes) -> bytes | None:
         return self._records.stored_key(key)

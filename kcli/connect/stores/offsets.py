@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from kcli.connect.decisions.offset_records import OffsetRecords, Partition, distinct
+from kcli.connect.decisions.offset_records import OffsetRecords
 from kcli.connect.stores.log import RecordLog
 from kcli.connect.stores.store import OffsetStore, TaskProducer
 from kcli.errors import KcliError
@@ -33,8 +33,8 @@ class Offsets:
     def get(self, key: bytes) -> bytes | None:
         return self._records.entries.get(key)
 
-    def partitions(self, connector: str) -> Sequence[Partition]:
-        return self._records.partitions(connector)
+    def keys(self, connector: str) -> Mapping[bytes, bytes]:
+        return self._records.keys(connector)
 
     def stored_key(self, key: bytes) -> bytes | None:
         return self._records.stored_key(key)
@@ -72,8 +72,8 @@ class ConnectorOffsets:
         own = self._own.get(key)
         return self._workers.get(key) if own is None else own
 
-    def partitions(self, connector: str) -> Sequence[Partition]:
-        return distinct([*self._workers.partitions(connector), *self._own.partitions(connector)])
+    def keys(self, connector: str) -> Mapping[bytes, bytes]:
+        return {**self._workers.keys(connector), **self._own.keys(connector)}
 
     def stored_key(self, key: bytes) -> bytes | None:
         return self._own.stored_key(key) or self._workers.stored_key(key)

@@ -119,8 +119,8 @@ class OffsetStore(Protocol):
 
     def get(self, key: bytes) -> bytes | None: ...
 
-    def partitions(self, connector: str) -> Sequence[Mapping[str, object]]:
-        """The source partitions of a connector that have an offset."""
+    def keys(self, connector: str) -> Mapping[bytes, bytes]:
+        """The key of each source partition of a connector that has an offset, by the content of the partition."""
         ...
 
     def stored_key(self, key: bytes) -> bytes | None:

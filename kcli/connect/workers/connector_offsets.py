@@ -37,7 +37,7 @@ class ConnectorOffsets:
         if self._type_of(config) is ConnectorType.SOURCE:
             store = await self._offsets_of(resolved)
             await store.refresh()
-            return source_offsets.connector_offsets(store, name)
+            return await source_offsets.connector_offsets(store, name)
         async with admin_client(self._plans.admin(TaskId(name, CONNECTOR), resolved)) as client:
             committed = await sink_offsets.group_offsets(client, self._plans.sink_group(name, resolved))
         return sink_offsets.to_request(committed)
@@ -70,10 +70,11 @@ class ConnectorOffsets:
         store = await self._offsets_of(config)
         await store.refresh()
         if offsets is None:
-            offsets = [(partition, None) for partition in store.partitions(name)]
+            partitions = await source_offsets.connector_partitions(store, name)
+            offsets = [(partition, None) for partition in partitions]
         body = [[partition, offset] for partition, offset in offsets]
         is_sure = await self._call(name, config, "alter_offsets", body)
-        entries = source_offsets.entries_of(store, name, offsets)
+        entries = await source_offsets.entries_of(store, name, offsets)
         if entries:
             # As in Java, the producer of the first task writes them, so that no zombie of it writes after them.
             await store.put(entries, self._plans.task_producer(TaskId(name, 0)))

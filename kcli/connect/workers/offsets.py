@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from kcli.connect.decisions.offset_records import offset_key, offset_value, read_offset
+from kcli.connect.decisions.offset_records import (
+    Offset,
+    Partition,
+    offset_key,
+    offset_value,
+    read_offset,
+    source_partition,
+)
 from kcli.connect.model import SourceOffsets
 from kcli.connect.stores.store import OffsetStore
 from kcli.formats.connect.errors import ConnectException
@@ -46,25 +53,35 @@ async def put_offsets(store: OffsetStore, body: object) -> None:
     await store.put(entries)
 
 
-def connector_offsets(store: OffsetStore, connector: str) -> SourceOffsets:
+async def connector_offsets(store: OffsetStore, connector: str) -> SourceOffsets:
     """All offsets of a connector."""
-    found = [
-        (partition, read_offset(store.get(offset_key(connector, partition))))
-        for partition in store.partitions(connector)
-    ]
-    return [(partition, offset) for partition, offset in found if offset is not None]
+
+    def read(key: bytes) -> tuple[Partition, Offset] | None:
+        source, offset = source_partition(key), read_offset(store.get(key))
+        return None if source is None or offset is None else (source[1], offset)
+
+    pairs = await mapped(Turn(), KEY_COST, store.keys(connector).values(), read)
+    return [pair for pair in pairs if pair is not None]
 
 
-def entries_of(
+async def connector_partitions(store: OffsetStore, connector: str) -> Sequence[Partition]:
+    """All source partitions of a connector that have an offset."""
+    sources = await mapped(Turn(), KEY_COST, store.keys(connector).values(), source_partition)
+    return [source[1] for source in sources if source is not None]
+
+
+async def entries_of(
     store: OffsetStore,
     connector: str,
-    offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]],
+    offsets: Sequence[tuple[Partition | None, Offset | None]],
 ) -> dict[bytes, bytes | None]:
     """The entries of the store for offsets that a user has set."""
-    return {
-        stored_key(store, offset_key(connector, partition)): offset_value(offset)
-        for partition, offset in offsets
-    }
+
+    def entry(pair: tuple[Partition | None, Offset | None]) -> tuple[bytes, bytes | None]:
+        partition, offset = pair
+        return stored_key(store, offset_key(connector, partition)), offset_value(offset)
+
+    return dict(await mapped(Turn(), KEY_COST, offsets, entry))
 
 
 def _texts(body: object) -> list[bytes]:

@@ -51,16 +51,17 @@ def test_a_key_without_a_partition_is_no_source_partition(caplog: pytest.LogCapt
     assert caplog.text == ""
 
 
-def test_partitions_are_those_with_an_offset() -> None:
+def test_the_keys_of_a_connector_are_those_with_an_offset() -> None:
     table = OffsetRecords()
-    table.replay(b'["a",{"x":1,"y":2}]', b"{}")
-    table.replay(b'["a",{"y":2,"x":1}]', b"{}")
+    first, second = b'["a",{"x":1,"y":2}]', b'["a",{"y":2,"x":1}]'
+    table.replay(first, b"{}")
+    table.replay(second, b"{}")
     table.replay(b'["a",{"x":2}]', b"{}")
     table.replay(b'["b",{"x":3}]', b"{}")
-    assert list(table.partitions("a")) == [{"x": 1, "y": 2}, {"x": 2}]
+    assert list(table.keys("a").values()) == [second, b'["a",{"x":2}]']
     table.replay(b'["a",{"x":2}]', None)
-    assert list(table.partitions("a")) == [{"x": 1, "y": 2}]
-    assert table.partitions("c") == ()
+    assert list(table.keys("a").values()) == [second]
+    assert table.keys("c") == {}
 
 
 def test_the_key_of_a_partition_is_found_in_every_order_of_its_fields() -> None:
@@ -74,9 +75,9 @@ def test_the_key_of_a_partition_is_found_in_every_order_of_its_fields() -> None:
     table.replay(first, b"{}")
     assert [table.stored_key(key) for key in (first, second, third)] == [first, second, first]
     table.replay(first, None)
-    assert (table.stored_key(first), list(table.partitions("a"))) == (second, [{"x": 1, "y": 2}])
+    assert (table.stored_key(first), list(table.keys("a").values())) == (second, [second])
     table.replay(second, None)
-    assert (table.stored_key(first), table.partitions("a")) == (None, ())
+    assert (table.stored_key(first), table.keys("a")) == (None, {})
     table.replay(second, b"{}")
     assert table.stored_key(b'["b",{"x":1,"y":2}]') is None, "another connector"
     assert table.stored_key(b'["a",{"x":1,"y":3}]') is None

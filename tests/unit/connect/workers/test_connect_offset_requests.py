@@ -14,11 +14,18 @@ from kcli.connect.stores.log import MemoryLog
 from kcli.connect.stores.offsets import ConnectorOffsets, Offsets
 from kcli.connect.stores.store import OffsetStore, TaskProducer
 from kcli.connect.workers.connector_offsets import ConnectorOffsets as WorkerConnectorOffsets
-from kcli.connect.workers.offsets import get_offsets, put_offsets
+from kcli.connect.workers.offsets import (
+    connector_offsets,
+    connector_partitions,
+    entries_of,
+    get_offsets,
+    put_offsets,
+)
 from kcli.connect.workers.plans import Plans
 from kcli.protocol.records.schema import Json
 from rigs.connect_engine import PLAIN, PLUGINS, MemoryOffsets
 from rigs.loops import on_a_loop
+from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter
 
 WORKER = {
     "bootstrap.servers": "b:9092",
@@ -70,6 +77,32 @@ async def test_the_own_topic_of_a_connector_takes_precedence_in_each_order_of_fi
     await own.put({other.encode(): b"new"})
     assert await get_offsets(store, [key]) == ("new",)
     await store.stop()
+
+
+class PutsNothing(MemoryOffsets):
+    """The time of a write is that of the log."""
+
+    async def put(
+        self, entries: Mapping[bytes, bytes | None], producer: TaskProducer | None = None
+    ) -> None: ...
+
+
+@on_a_loop
+async def test_the_offsets_of_many_partitions_are_read_and_changed_in_many_turns() -> None:
+    store, count = Offsets(MemoryLog()), 3000
+    await store.start()
+    user_sets = [({"f": str(number)}, {"at": number}) for number in range(count)]
+    with TurnCounter() as counter:
+        entries = await entries_of(store, "c", user_sets)
+    assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
+    await store.put(entries)
+    new, nowhere = keys(range(count)), PutsNothing()
+    with TurnCounter() as counter:
+        assert await connector_offsets(store, "c") == user_sets
+        assert await connector_partitions(store, "c") == [partition for partition, _ in user_sets]
+        assert await get_offsets(store, new) == (None,) * count
+        await put_offsets(nowhere, [[key, "1"] for key in new])
+    assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
 
 
 class Producers(MemoryOffsets):
