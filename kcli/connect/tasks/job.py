@@ -12,10 +12,10 @@ from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.group_commits import GroupCommits
 from kcli.connect.tasks.metrics import TaskMetrics
+from kcli.connect.tasks.sources.worker_offsets import store_offsets
 from kcli.connect.tasks.spec import SinkSpec, TaskSpec
 from kcli.connect.tasks.tolerance import ErrorCounts
 from kcli.connect.tasks.topics import UsedTopics
-from kcli.connect.tasks.worker_offsets import store_offsets
 from kcli.connectors.interface import Config, JobProgress, JobTask, Offsets
 from kcli.formats.connect.errors import ConnectException
 

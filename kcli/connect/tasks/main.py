@@ -16,8 +16,8 @@ from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.job import JobLoop
 from kcli.connect.tasks.logs import log_to, set_levels
 from kcli.connect.tasks.plugins import make_plugins
-from kcli.connect.tasks.sink import SinkLoop
-from kcli.connect.tasks.source import SourceLoop
+from kcli.connect.tasks.sinks.loop import SinkLoop
+from kcli.connect.tasks.sources.loop import SourceLoop
 from kcli.connect.tasks.spec import ConnectorSpec, TaskSpec, unpacked
 from kcli.connect.tasks.traces import java_trace
 from kcli.connectors.interface import Connector, JobTask, SinkTask, SourceTask

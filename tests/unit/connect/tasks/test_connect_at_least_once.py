@@ -6,14 +6,14 @@ from typing import cast
 
 import pytest
 
-from kcli.connect.tasks.at_least_once import AtLeastOnce
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.conversion import Outgoing
 from kcli.connect.tasks.metrics import TaskMetrics
-from kcli.connect.tasks.producing import RecordProducer
+from kcli.connect.tasks.sources.at_least_once import AtLeastOnce
+from kcli.connect.tasks.sources.producing import RecordProducer
+from kcli.connect.tasks.sources.submitted import Acknowledgements
 from kcli.connect.tasks.spec import ErrorSpec
-from kcli.connect.tasks.submitted import Acknowledgements
 from kcli.connect.tasks.tolerance import Failure, Tolerance
 from kcli.connect.tasks.topics import TopicCreation
 from kcli.connectors.interface import RecordMetadata, SourceTask

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 
-from kcli.connect.tasks import consuming
-from kcli.connect.tasks.consuming import UNKNOWN_OFFSET, SinkConsumer
+from kcli.connect.tasks.sinks import consuming
+from kcli.connect.tasks.sinks.consuming import UNKNOWN_OFFSET, SinkConsumer
 from kcli.connect.tasks.spec import SinkSpec
 from kcli.model.topic_partition import TopicPartition
 

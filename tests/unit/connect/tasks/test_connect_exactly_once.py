@@ -9,9 +9,9 @@ import pytest
 
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.conversion import Outgoing
-from kcli.connect.tasks.exactly_once import ExactlyOnce
 from kcli.connect.tasks.metrics import TaskMetrics
-from kcli.connect.tasks.producing import RecordProducer
+from kcli.connect.tasks.sources.exactly_once import ExactlyOnce
+from kcli.connect.tasks.sources.producing import RecordProducer
 from kcli.connect.tasks.tolerance import Stopping
 from kcli.connect.tasks.topics import TopicCreation
 from kcli.connectors.interface import RecordMetadata, SourceTask

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from kcli.connect.tasks import sink
 from kcli.connect.tasks.channel import Channel
-from kcli.connect.tasks.consuming import UNKNOWN_OFFSET, Owner
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.plugins import Plugins
 from kcli.connect.tasks.reports import DeadLetters
-from kcli.connect.tasks.sink import SinkLoop
+from kcli.connect.tasks.sinks import loop as sink
+from kcli.connect.tasks.sinks.consuming import UNKNOWN_OFFSET, Owner
+from kcli.connect.tasks.sinks.loop import SinkLoop
 from kcli.connect.tasks.spec import ErrorSpec, SinkSpec
 from kcli.connect.tasks.tolerance import ErrorCounts, Failure, Stage
 from kcli.connectors.interface import Offsets, SinkTask
@@ -117,7 +117,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sink, "SinkConsumer", GroupConsumer)
         self.now = 0.0
-        monkeypatch.setattr("kcli.connect.tasks.sink.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("kcli.connect.tasks.sinks.loop.time.monotonic", lambda: self.now)
         self.channel = WorkerChannel()
         self.control = Control()
         self.task = Task()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcli.connect.tasks.submitted import Acknowledgements, Batches, latest_offsets
+from kcli.connect.tasks.sources.submitted import Acknowledgements, Batches, latest_offsets
 from kcli.connectors.records import SourceRecord
 
 

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from kcli.connect.tasks.channel import Channel
-from kcli.connect.tasks.worker_offsets import OFFSETS_PER_REQUEST, WorkerOffsets, store_offsets
+from kcli.connect.tasks.sources.worker_offsets import OFFSETS_PER_REQUEST, WorkerOffsets, store_offsets
 from kcli.formats.connect.errors import ConnectException
 
 

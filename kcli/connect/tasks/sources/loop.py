@@ -7,19 +7,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kcli.connect.tasks.at_least_once import AtLeastOnce, Delivery
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.conversion import SourceConversion
-from kcli.connect.tasks.exactly_once import ExactlyOnce
 from kcli.connect.tasks.metrics import Attributes, Sizes, TaskMetrics, Total
 from kcli.connect.tasks.plugins import Plugins
-from kcli.connect.tasks.producing import RecordProducer
 from kcli.connect.tasks.reports import reporters
+from kcli.connect.tasks.sources.at_least_once import AtLeastOnce, Delivery
+from kcli.connect.tasks.sources.exactly_once import ExactlyOnce
+from kcli.connect.tasks.sources.producing import RecordProducer
+from kcli.connect.tasks.sources.worker_offsets import WorkerOffsets
 from kcli.connect.tasks.spec import TaskSpec
 from kcli.connect.tasks.tolerance import Stopping, Tolerance, is_retriable
 from kcli.connect.tasks.topics import TopicCreation
-from kcli.connect.tasks.worker_offsets import WorkerOffsets
 from kcli.connectors.interface import Config, OffsetReader, SourceTask, TransactionContext
 from kcli.connectors.records import SourceRecord
 

@@ -5,66 +5,29 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from kcli.connect.tasks.channel import Channel
-from kcli.connect.tasks.consuming import UNKNOWN_OFFSET, SinkConsumer
 from kcli.connect.tasks.control import Control
 from kcli.connect.tasks.conversion import SinkConversion
 from kcli.connect.tasks.metrics import Attributes, Sizes, TaskMetrics, Total
 from kcli.connect.tasks.plugins import Plugins
 from kcli.connect.tasks.reports import DeadLetters, SinkErrorReporter, reporters
-from kcli.connect.tasks.sink_offsets import SinkOffsets
+from kcli.connect.tasks.sinks.consuming import UNKNOWN_OFFSET, SinkConsumer
+from kcli.connect.tasks.sinks.context import SinkContext
+from kcli.connect.tasks.sinks.offsets import SinkOffsets
 from kcli.connect.tasks.spec import TaskSpec
 from kcli.connect.tasks.tolerance import Stopping, Tolerance, is_retriable
 from kcli.connect.tasks.topics import UsedTopics
-from kcli.connectors.interface import Config, ErrantRecordReporter, SinkTask
 from kcli.connectors.interface import Offsets as GivenOffsets
+from kcli.connectors.interface import SinkTask
 from kcli.connectors.records import SinkRecord
 from kcli.errors import KafkaError
 from kcli.formats.connect.errors import ConnectException
 from kcli.model.topic_partition import TopicPartition
 
 LOG = logging.getLogger("org.apache.kafka.connect.runtime.WorkerSinkTask")
-
-
-@dataclass(slots=True)
-class SinkContext:
-    """What a sink task may ask for. Implements `SinkTaskContext`."""
-
-    config: Config
-    consumer: SinkConsumer
-    is_held: Callable[[], bool]
-    """Whether the loop keeps all partitions paused."""
-    errant_record_reporter: ErrantRecordReporter | None = None
-    rewinds: dict[TopicPartition, int] = field(default_factory=dict)
-    timeout_ms: int = -1
-    wants_commit: bool = False
-    paused: set[TopicPartition] = field(default_factory=set)
-    """The partitions that the task has paused. They stay paused when the worker resumes the task."""
-
-    @property
-    def assignment(self) -> frozenset[TopicPartition]:
-        return frozenset(self.consumer.assignment)
-
-    def offset(self, offsets: GivenOffsets) -> None:
-        self.rewinds |= {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-
-    def timeout(self, milliseconds: int) -> None:
-        self.timeout_ms = milliseconds
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        self.paused.update(TopicPartition(*partition) for partition in partitions)
-        self.consumer.pause(partitions)
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        self.paused.difference_update(TopicPartition(*partition) for partition in partitions)
-        if not self.is_held():
-            self.consumer.resume(partitions)
-
-    def request_commit(self) -> None:
-        self.wants_commit = True
 
 
 class SinkLoop:

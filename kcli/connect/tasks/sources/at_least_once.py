@@ -11,12 +11,12 @@ from typing import Protocol
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.conversion import Outgoing
 from kcli.connect.tasks.metrics import TaskMetrics
-from kcli.connect.tasks.producing import RecordProducer, delivery_error
+from kcli.connect.tasks.sources.producing import RecordProducer, delivery_error
+from kcli.connect.tasks.sources.submitted import Acknowledgements, Batches, Entries, Submitted, latest_offsets
+from kcli.connect.tasks.sources.worker_offsets import store_offsets
 from kcli.connect.tasks.spec import TaskSpec
-from kcli.connect.tasks.submitted import Acknowledgements, Batches, Entries, Submitted, latest_offsets
 from kcli.connect.tasks.tolerance import Failure, Stage, Stopping, Tolerance
 from kcli.connect.tasks.topics import TopicCreation
-from kcli.connect.tasks.worker_offsets import store_offsets
 from kcli.connectors.interface import SourceTask
 from kcli.connectors.records import SourceRecord
 from kcli.errors import KafkaError

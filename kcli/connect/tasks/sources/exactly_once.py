@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from kcli.connect.tasks.at_least_once import RecordMetadata, commit_record, commit_task, unrecoverable
 from kcli.connect.tasks.channel import Channel
 from kcli.connect.tasks.conversion import NO_PARTITION, Outgoing
 from kcli.connect.tasks.metrics import Sizes, TaskMetrics
-from kcli.connect.tasks.producing import RecordProducer, delivery_error
+from kcli.connect.tasks.sources.at_least_once import RecordMetadata, commit_record, commit_task, unrecoverable
+from kcli.connect.tasks.sources.producing import RecordProducer, delivery_error
+from kcli.connect.tasks.sources.submitted import Entries, latest_offsets
+from kcli.connect.tasks.sources.worker_offsets import request_bodies
 from kcli.connect.tasks.spec import SourceSpec, TaskSpec
-from kcli.connect.tasks.submitted import Entries, latest_offsets
 from kcli.connect.tasks.topics import TopicCreation
-from kcli.connect.tasks.worker_offsets import request_bodies
 from kcli.connectors.interface import SourceTask
 from kcli.connectors.records import SourceRecord
 from kcli.errors import KafkaError
