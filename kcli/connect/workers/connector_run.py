@@ -62,6 +62,8 @@ class ConnectorProcess:
         self._child: Child | None = None
         self._result: asyncio.Future[object] | None = None
         self._calling = asyncio.Lock()
+        self._is_overdue = False
+        """Whether `close` no longer waits for the call, whose process may not have been forked yet."""
         self._idle: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -83,6 +85,8 @@ class ConnectorProcess:
             self._idle = None
         if self._child is None:
             self._child = await self._new_child()
+            if self._is_overdue:
+                self._child.kill()
             if is_started and method != "start":
                 await self._exchange("start", None)
         try:
@@ -123,10 +127,13 @@ class ConnectorProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(timeout_s), self._calling:
                     pass
-            if self._calling.locked() and self._child is not None:
+            if self._calling.locked():
                 LOG.error("Graceful stop of connector %s failed; its process is ended.", self._spec.connector)
-                self._child.kill()
+                self._is_overdue = True
+                if self._child is not None:
+                    self._child.kill()
         async with self._calling:
+            self._is_overdue = False
             if self._idle is not None:
                 self._idle.cancel()
                 self._idle = None

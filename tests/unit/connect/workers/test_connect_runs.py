@@ -92,22 +92,26 @@ async def test_a_log_level_that_is_set_during_the_fork_reaches_the_process() -> 
     await starting
 
 
+def a_connector(nursery: ScriptedNursery, *, call_timeout_s: float = 60.0) -> ConnectorProcess:
+    async def store() -> OffsetStore:
+        return MemoryOffsets()
+
+    return ConnectorProcess(
+        ConnectorSpec("c", source_spec().plugin),
+        Owner(),
+        cast("Nursery", nursery),
+        call_timeout_s=call_timeout_s,
+        monitors=True,
+        store=store,
+    )
+
+
 @on_a_loop
 async def test_a_late_result_of_a_killed_process_is_not_the_result_of_its_successor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def store() -> OffsetStore:
-        return MemoryOffsets()
-
     nursery = ScriptedNursery(ends_killed=False)
-    connector = ConnectorProcess(
-        ConnectorSpec("c", source_spec().plugin),
-        Owner(),
-        cast("Nursery", nursery),
-        call_timeout_s=0.0,
-        monitors=True,
-        store=store,
-    )
+    connector = a_connector(nursery, call_timeout_s=0.0)
     with pytest.raises(ConnectException, match="did not return from 'first'"):
         await connector.call("first", started=False)
     monkeypatch.setattr(connector, "_timeout_s", 60.0)
@@ -120,6 +124,29 @@ async def test_a_late_result_of_a_killed_process_is_not_the_result_of_its_succes
     successor.send(Frame("result", {"value": "new"}))
     assert await calling == "new"
     successor.end()
+    await some_turns()
+
+
+@on_a_loop
+async def test_a_close_that_times_out_during_the_fork_ends_the_process() -> None:
+    nursery = ScriptedNursery()
+    connector = a_connector(nursery)
+    nursery.may_fork.clear()
+    calling = asyncio.create_task(connector.call("start", started=False))
+    await until(lambda: nursery.forks_begun)
+    closing = asyncio.create_task(connector.close(0.0))
+    await some_turns()
+    nursery.may_fork.set()
+    await closing
+    with pytest.raises(ConnectException, match="has ended unexpectedly with status -9"):
+        await calling
+    assert nursery.killed == [1]
+    again = asyncio.create_task(connector.call("start", started=False))
+    await until(lambda: len(nursery.forked) == 2)
+    nursery.forked[1].send(Frame("result", {"value": None}))
+    await again
+    assert nursery.killed == [1]
+    nursery.forked[1].end()
     await some_turns()
 
 
