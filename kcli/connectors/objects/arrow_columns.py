@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcli.connectors.objects.libraries import library
 from kcli.formats.connect import schema as schemas
@@ -19,6 +19,9 @@ from kcli.formats.connect.schema import Schema, SchemaType
 from kcli.formats.connect.structs import Struct
 from kcli.formats.connect.values import MS_PER_DAY, Float32, Instant, as_key
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 DECIMAL_DIGITS = 38
 """The digits of a decimal column. Connect's Decimal has no limit: a larger value fails the task."""
 
@@ -28,8 +31,8 @@ DECIMAL_DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class ColumnWriter:
-    type: Any
-    write: Callable[[Sequence[Any]], Any]
+    type: pa.DataType
+    write: Callable[[Sequence[Any]], pa.Array]
     """Makes an array of values. None stands for null."""
 
 
@@ -58,7 +61,7 @@ def column_writer(schema: Schema) -> ColumnWriter:
 def _plain_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter:
     kind = getattr(arrow, _TYPE_NAMES[schema.type])()
 
-    def write(values: Sequence[Any]) -> Any:
+    def write(values: Sequence[Any]) -> pa.Array:
         try:
             return arrow.array(values, kind)
         except UnicodeEncodeError:
@@ -130,7 +133,7 @@ def _struct_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter:
     ]
     empty = [None] * len(fields)
 
-    def write(values: Sequence[Struct | None]) -> Any:
+    def write(values: Sequence[Struct | None]) -> pa.Array:
         rows = [empty if value is None else value.values for value in values]
         cells = zip(*rows, strict=True) if rows else [()] * len(columns)
         arrays = [column.write(column_cells) for column, column_cells in zip(columns, cells, strict=True)]
@@ -140,7 +143,7 @@ def _struct_writer(arrow: ModuleType, schema: Schema) -> ColumnWriter:
     return ColumnWriter(arrow.struct(fields), write)
 
 
-def _offsets(arrow: ModuleType, values: Sequence[Any]) -> Any:
+def _offsets(arrow: ModuleType, values: Sequence[Any]) -> pa.Array:
     """Where the items of each list begin. None marks a list that is null."""
     offsets: list[int | None] = []
     end = 0
@@ -162,14 +165,14 @@ def _inside(schema: Schema | None) -> Schema:
 class ColumnReader:
     base: Schema
     """The schema that the type stands for, required."""
-    read: Callable[[Any, Schema], Sequence[object]]
+    read: Callable[[pa.Array, Schema], Sequence[object]]
     """The values of an array, under the schema that the file stores or under that of the type."""
 
     def schema(self, *, optional: bool) -> Schema:
         return replace(self.base, optional=optional)
 
 
-def column_reader(kind: Any) -> ColumnReader:
+def column_reader(kind: pa.DataType) -> ColumnReader:
     """Raises ConnectException for a type that Connect has no schema for."""
     arrow = library("pyarrow")
     types = arrow.types
@@ -193,7 +196,7 @@ def column_reader(kind: Any) -> ColumnReader:
     raise ConnectException(f"Connect has no schema for the Parquet column type {kind}")
 
 
-def _plain_types(types: ModuleType) -> list[tuple[Callable[[Any], bool], Schema]]:
+def _plain_types(types: ModuleType) -> list[tuple[Callable[[pa.DataType], bool], Schema]]:
     """An unsigned type gets the next larger type."""
     return [
         (types.is_boolean, schemas.BOOLEAN_SCHEMA),
@@ -213,16 +216,16 @@ def _plain_types(types: ModuleType) -> list[tuple[Callable[[Any], bool], Schema]
     ]
 
 
-def _read_plain(array: Any, _schema: Schema) -> Sequence[object]:
+def _read_plain(array: pa.Array, _schema: Schema) -> Sequence[object]:
     values: list[object] = array.to_pylist()
     return values
 
 
-def _read_floats(array: Any, _schema: Schema) -> Sequence[object]:
+def _read_floats(array: pa.Array, _schema: Schema) -> Sequence[object]:
     return [None if value is None else Float32(value) for value in array.to_pylist()]
 
 
-def _temporal_reader(arrow: ModuleType, kind: Any) -> ColumnReader:
+def _temporal_reader(arrow: ModuleType, kind: pa.DataType) -> ColumnReader:
     if arrow.types.is_date(kind):
         schema, steps, unit = schemas.DATE_SCHEMA, (arrow.date32(), arrow.int32()), MS_PER_DAY
     elif arrow.types.is_time(kind):
@@ -236,7 +239,7 @@ def _temporal_reader(arrow: ModuleType, kind: Any) -> ColumnReader:
     else:
         raise ConnectException(f"Connect has no schema for the Parquet column type {kind}")
 
-    def read(array: Any, _schema: Schema) -> Sequence[object]:
+    def read(array: pa.Array, _schema: Schema) -> Sequence[object]:
         for step in steps:
             array = array.cast(step, safe=False)  # Connect has no units below a millisecond
         return [None if value is None else Instant(value * unit) for value in array.to_pylist()]
@@ -244,7 +247,7 @@ def _temporal_reader(arrow: ModuleType, kind: Any) -> ColumnReader:
     return ColumnReader(schema, read)
 
 
-def _struct_reader(kind: Any) -> ColumnReader:
+def _struct_reader(kind: pa.DataType) -> ColumnReader:
     fields = [kind.field(number) for number in range(kind.num_fields)]
     readers = [column_reader(field.type) for field in fields]
     base = schemas.struct_schema(
@@ -254,7 +257,7 @@ def _struct_reader(kind: Any) -> ColumnReader:
         }
     )
 
-    def read(array: Any, schema: Schema) -> Sequence[object]:
+    def read(array: pa.Array, schema: Schema) -> Sequence[object]:
         columns = [
             reader.read(array.field(number), schema.fields[number].schema)
             for number, reader in enumerate(readers)
@@ -268,22 +271,22 @@ def _struct_reader(kind: Any) -> ColumnReader:
     return ColumnReader(base, read)
 
 
-def _list_reader(kind: Any) -> ColumnReader:
+def _list_reader(kind: pa.DataType) -> ColumnReader:
     items = column_reader(kind.value_type)
     base = schemas.array_schema(items.schema(optional=kind.value_field.nullable))
 
-    def read(array: Any, schema: Schema) -> Sequence[object]:
+    def read(array: pa.Array, schema: Schema) -> Sequence[object]:
         values = items.read(array.flatten(), _inside(schema.value_schema))
         return [None if cut is None else list(values[cut]) for cut in _cuts(array)]
 
     return ColumnReader(base, read)
 
 
-def _map_reader(kind: Any) -> ColumnReader:
+def _map_reader(kind: pa.DataType) -> ColumnReader:
     keys, items = column_reader(kind.key_type), column_reader(kind.item_type)
     base = schemas.map_schema(keys.schema(optional=False), items.schema(optional=kind.item_field.nullable))
 
-    def read(array: Any, schema: Schema) -> Sequence[object]:
+    def read(array: pa.Array, schema: Schema) -> Sequence[object]:
         # The children of a slice are whole, and its offsets are positions in them.
         names = list(map(as_key, keys.read(array.keys, _inside(schema.key_schema))))
         values = items.read(array.items, _inside(schema.value_schema))
@@ -296,7 +299,7 @@ def _map_reader(kind: Any) -> ColumnReader:
     return ColumnReader(base, read)
 
 
-def _cuts(array: Any) -> Sequence[slice | None]:
+def _cuts(array: pa.Array) -> Sequence[slice | None]:
     """The part of the items of all lists that each list has. None for a list that is null."""
     cuts: list[slice | None] = []
     end = 0

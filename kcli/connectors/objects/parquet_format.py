@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING
 
 from kcli.connectors.objects.arrow_columns import column_reader, column_writer
 from kcli.connectors.objects.libraries import library
@@ -21,6 +21,9 @@ from kcli.formats.connect.json_schema import schema_from_json, schema_to_json
 from kcli.formats.connect.json_tree import read_tree
 from kcli.formats.connect.schema import Schema, SchemaType, struct_schema
 from kcli.formats.connect.structs import Struct
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ROW_GROUP_RECORDS = 100_000
 """The records of a row group, which are in memory as columns until the group is complete."""
@@ -47,7 +50,7 @@ class ParquetEncoder:
         compression = None if codec in ("none", "uncompressed") else codec
         parquet = library("pyarrow.parquet")
         self._writer = parquet.ParquetWriter(self._target, self._schema, compression=compression)
-        self._batches: list[Any] = []
+        self._batches: list[pa.RecordBatch] = []
         self._records = self._bytes = 0
 
     def add(self, values: Sequence[object]) -> None:
@@ -114,7 +117,7 @@ def read_parquet(file: IO[bytes], position: int) -> Iterator[SchemaAndValue]:
             yield SchemaAndValue(schema, Struct.of_checked(schema, list(values)))
 
 
-def _stored_schema(arrow_schema: Any) -> Schema | None:
+def _stored_schema(arrow_schema: pa.Schema) -> Schema | None:
     text = (arrow_schema.metadata or {}).get(_SCHEMA_KEY)
     if text is None:
         return None
