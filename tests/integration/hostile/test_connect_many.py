@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from kcli.connect.config.plugin import CLASSPATH, Plugin, PluginType
+from kcli.connect.decisions.offset_records import offset_key
 from kcli.connect.model import CONNECTOR, ConnectorType, State, Status, TaskId
 from kcli.connect.rest.metrics import MetricsServer
 from kcli.connect.workers.metrics import EngineMetrics
@@ -37,6 +38,20 @@ async def test_a_list_with_details_takes_many_turns(tmp_path: Path) -> None:
         assert listed["c7"]["status"]["tasks"] == [
             {"id": 0, "state": "RUNNING", "worker_id": "w", "version": None}
         ]
+        assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
+
+
+@on_a_loop
+async def test_the_offsets_of_many_partitions_take_many_turns(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as it:
+        config = {"name": "c", "connector.class": "FileStreamSource", "topic": "t"}
+        await it.worker.herder._configs.put_connector("c", config, None)
+        keys = [offset_key("c", {"filename": str(number)}) for number in range(10 * CONNECTORS)]
+        store = await it.worker._offsets_of(config)
+        await store.put(dict.fromkeys(keys, b'{"position":1}'))
+        with TurnCounter() as counter:
+            answer = await it.request("GET", "/connectors/c/offsets")
+        assert len(json.loads(answer.body)["offsets"]) == len(keys)
         assert counter.calls_in_one_turn < CALLS_PER_TURN_MAX
 
 
