@@ -75,6 +75,16 @@ async def test_no_answer_and_no_log_has_a_secret(
             await ask(
                 "PUT", "/connectors/bad/config", config | {"name": "bad", "connection.password": password}
             )
+        in_plain_keys = {
+            **database, "connection.url": f"jdbc:sqlite:/{placeholder}", "tasks.max": placeholder, "note": placeholder,
+        }  # fmt: skip
+        infos = await ask("PUT", f"/connector-plugins/{JDBC}/config/validate", in_plain_keys)
+        values = {info["value"]["name"]: info["value"] for info in infos["configs"]}  # type: ignore[index]
+        assert values["connection.url"]["value"] == f"jdbc:sqlite:/{placeholder}"
+        assert placeholder in values["tasks.max"]["errors"][0]
+        await ask("PUT", "/connectors/bad/config", in_plain_keys | {"name": "bad"})
+        await ask("PUT", f"/connector-plugins/{JDBC}/config/validate", {"a": placeholder})
+        await ask("PUT", "/connectors/bad/config", {"name": "bad", "a": placeholder})
         for path in (
             "/connectors?expand=status&expand=info",
             "/connectors/db/tasks",

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kcli.config.definition import ConfigKey, ConfigType, ConfigValue, parse_type, value_text
 from kcli.config.validation import KeyResult
+from kcli.model.java_text import trim
 
 HIDDEN = "[hidden]"
 """The text in place of a password, as in Java."""
+
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+_SECRET_MIN = 4
+"""The shortest value of a variable that is replaced in the errors of other keys. Shorter ones are parts of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,35 @@ def value_info(result: KeyResult, kind: ConfigType | None, prefix: str = "") -> 
 def shown_value(value: ConfigValue, kind: ConfigType | None) -> str | None:
     """The text of a value in an answer. A password is hidden."""
     return HIDDEN if kind is ConfigType.PASSWORD and value is not None else value_text(value)
+
+
+def with_variables(
+    infos: ConfigInfos, variables: Mapping[str, str], resolved: Mapping[str, str | None]
+) -> ConfigInfos:
+    """The result with the variables in place of their values. `variables` are the texts of the keys that have some."""
+    by_key = {key: _values_of_variables(text, resolved[key] or "") for key, text in variables.items()}
+    of_all = {
+        value: name for own in by_key.values() for value, name in own.items() if len(value) >= _SECRET_MIN
+    }
+
+    def written(info: ConfigInfo) -> ConfigInfo:
+        value = info.value
+        errors = list(value.errors)
+        for secret, name in (of_all | by_key.get(value.name, {})).items():
+            errors = [error.replace(secret, name) for error in errors]
+        shown = value.value if value.value in (None, HIDDEN) else variables.get(value.name, value.value)
+        return replace(info, value=replace(value, value=shown, errors=errors))
+
+    return replace(infos, configs=list(map(written, infos.configs)))
+
+
+def _values_of_variables(text: str, resolved: str) -> dict[str, str]:
+    """The variables of a text by their values, which the same text has where its variables are resolved."""
+    names = _VARIABLE.findall(text)
+    between = map(re.escape, _VARIABLE.split(text))
+    match = re.fullmatch("(.*?)".join(between), resolved, re.DOTALL)
+    values = match.groups() if match is not None else ()
+    return {trim(value): name for value, name in zip(values, names, strict=False) if trim(value)}
 
 
 def infos_of(name: str, rows: Sequence[ConfigInfo], groups: Iterable[str]) -> ConfigInfos:

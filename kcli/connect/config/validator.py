@@ -22,7 +22,15 @@ from kcli.connect.config.connector_keys import (
     ConverterDefault,
     connector_keys,
 )
-from kcli.connect.config.infos import ConfigInfo, ConfigInfos, KeyInfo, infos_of, key_info, value_info
+from kcli.connect.config.infos import (
+    ConfigInfo,
+    ConfigInfos,
+    KeyInfo,
+    infos_of,
+    key_info,
+    value_info,
+    with_variables,
+)
 from kcli.connect.config.part_checks import converter_rows, override_rows
 from kcli.connect.config.plugin import CONNECTORS, Plugin, Plugins, PluginType, VersionNotFound
 from kcli.connect.config.versions import InvalidVersion
@@ -83,14 +91,23 @@ class ConfigValidator:
         return [key_info(key) for key in keys.values()]
 
     async def validate(self, config: Config) -> ConfigInfos:
-        """Raises BadRequest if the class of the connector is missing or unknown, and InvalidVariable."""
+        """Raises BadRequest if the class of the connector is missing or unknown, and InvalidVariable.
+
+        The answer and the errors have the variables of the configuration, and not their values, which may be secrets.
+        """
         try:
-            config = await asyncio.to_thread(self._resolve, config)
+            resolved = await asyncio.to_thread(self._resolve, config)
         except ConfigError as error:
             raise InvalidVariable(error.message) from error
-        name = config.get(CONNECTOR_CLASS)
-        if name is None:
+        if resolved.get(CONNECTOR_CLASS) is None:
             raise BadRequest(f"Connector config {_java_map(config)} contains no connector type")
+        infos = await self._validated(resolved)
+        variables = {key: text for key, text in config.items() if text is not None and resolved[key] != text}
+        return with_variables(infos, variables, resolved) if variables else infos
+
+    async def _validated(self, config: Config) -> ConfigInfos:
+        name = config[CONNECTOR_CLASS]
+        assert name is not None, "`validate` has checked it"
         try:
             plugin = self._plugins.find(name, *CONNECTORS, version=config.get(CONNECTOR_VERSION))
         except VersionNotFound as error:

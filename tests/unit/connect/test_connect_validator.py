@@ -387,12 +387,30 @@ def test_a_configuration_without_a_connector(config: Config, message: str) -> No
 
 
 def test_variables_are_resolved_before_the_validation() -> None:
-    def resolve(config: Config) -> Config:
-        return {key: "resolved" if text == "${x:y}" else text for key, text in config.items()}
+    """The answer has the variables again, because their values may be secrets."""
 
-    validator = ConfigValidator(PLUGINS, GROUP, Checks(), resolve)
-    infos = asyncio.run(validator.validate({"name": "c", "connector.class": "Source", "table": "${x:y}"}))
-    assert row(infos, "table").value.value == "resolved"
+    def resolve(config: Config) -> Config:
+        return {key: text and text.replace("${x:y}", "s3cret") for key, text in config.items()}
+
+    requests: list[CheckRequest] = []
+
+    async def run_check(request: CheckRequest) -> CheckReport:
+        requests.append(request)
+        return CheckReport({"table": ["no host s3cret"], "name": ["s3cret is refused"]})
+
+    validator = ConfigValidator(PLUGINS, GROUP, run_check, resolve)
+    config = {
+        "name": "c", "connector.class": "Source", "table": "a-${x:y}", "tasks.max": "${x:y}",
+        "exactly.once.support": "required",
+    }  # fmt: skip
+    infos = asyncio.run(validator.validate(config))
+    assert requests[-1].config["table"] == "a-s3cret"
+    table, tasks = row(infos, "table").value, row(infos, "tasks.max").value
+    assert (table.value, table.errors) == ("a-${x:y}", ["no host ${x:y}"])
+    assert tasks.errors[0] == "Invalid value ${x:y} for configuration tasks.max: Not a number of type INT"
+    assert "s3cret" not in repr(infos)
+    with pytest.raises(BadRequest, match=r"Connector config \{table=\$\{x:y\}\} contains no connector type"):
+        asyncio.run(validator.validate({"table": "${x:y}"}))
 
 
 def test_a_variable_without_a_value_is_an_error_of_the_request() -> None:
