@@ -15,6 +15,8 @@ from typing import IO, Any, Protocol
 from kcli.connectors.objects.libraries import check_library, library
 
 _TEMPORARY = ".tmp"
+_FIRST_BYTES = 64 * 1024
+"""The bytes of an object that wait in memory before its file is opened."""
 S3_SCHEMES = ("s3://", "s3a://")
 PART_BYTES_MIN = 5 * 2**20
 """S3 refuses smaller parts."""
@@ -79,18 +81,28 @@ def _protocols(files: Any) -> tuple[str, ...]:
 
 
 class _LocalUpload:
-    """Writes a hidden file beside the object, and renames it when its bytes are on the disk."""
+    """Writes a hidden file beside the object, and renames it when its bytes are on the disk.
+
+    The file is opened late, because a process may have only so many open files, and a record may begin a directory.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._directory, name = os.path.split(path)
         self._temporary = os.path.join(self._directory, f".{name}.{uuid.uuid4().hex}{_TEMPORARY}")
+        self._first = bytearray()
         self._file: IO[bytes] | None = None
         self._is_aborted = False
 
     def write(self, data: bytes | memoryview, /) -> int:
-        # The end of an encoder writes even if its object is discarded.
-        return len(data) if self._is_aborted else self._opened().write(data)
+        if self._is_aborted:  # the end of an encoder writes even if its object is discarded
+            return len(data)
+        if self._file is not None:
+            return self._file.write(data)
+        self._first += data
+        if len(self._first) >= _FIRST_BYTES:
+            self._opened()
+        return len(data)
 
     def finish(self) -> None:
         file = self._opened()
@@ -116,6 +128,8 @@ class _LocalUpload:
         if self._file is None:
             os.makedirs(self._directory, exist_ok=True)
             self._file = open(self._temporary, "wb")  # noqa: SIM115
+            self._file.write(self._first)
+            self._first = bytearray()
         return self._file
 
 

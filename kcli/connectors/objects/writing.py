@@ -20,6 +20,9 @@ from kcli.connectors.records import SinkRecord
 from kcli.formats.connect.errors import ConnectException, DataException
 from kcli.formats.connect.schema import Schema
 
+OBJECTS_MAX = 1_000
+"""The most open objects of a partition, because each takes memory until it is stored. It depends on the records alone,
+so a task that reads them again makes the same objects."""
 CHUNK_RECORDS = 10_000
 """The most values of an object that wait as Python objects for their conversion."""
 
@@ -126,6 +129,8 @@ class PartitionWriter:
             if project is None:
                 self.store()
         if item is None or project is None:
+            if len(self._objects) >= OBJECTS_MAX:
+                self.store()
             self._objects[key] = item = self._open(record, directory)
             item.values.append(record.value)
         else:

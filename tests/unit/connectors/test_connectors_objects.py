@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from kcli.connectors.interface import Offset, Partition
+from kcli.connectors.objects import writing
 from kcli.connectors.objects.codecs import encoder, read_values
 from kcli.connectors.objects.formats import FormatSettings, format_of_object
 from kcli.connectors.objects.sink import ObjectSinkTask
@@ -266,6 +268,20 @@ def test_the_objects_of_all_directories_are_stored_together(tmp_path: Path) -> N
     assert task.pre_commit({}) == {PARTITION: 4}
     names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.json"))
     assert names == ["topics/t/n=0/t+0+0000000000.json", "topics/t/n=1/t+0+0000000001.json"]
+    task.stop()
+
+
+def test_many_directories_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "OBJECTS_MAX", 60)
+    task = sink(tmp_path, partitioner_class="field", partition_field_name="n", flush_size="100000")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 10, hard))
+    try:
+        task.put(records(0, 65))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert task.pre_commit({}) == {PARTITION: 60}
+    assert sum(1 for _ in tmp_path.rglob("*.json")) == 60
     task.stop()
 
 
