@@ -93,13 +93,11 @@ def job_words(job: str, config: Config) -> list[str]:
 
 def _divided(job: str, config: Config) -> tuple[list[str], dict[str, str]]:
     """The options of a job as arguments, and those with secrets as the keys of a file for `--config`."""
-    repeatable = {key_of(job, option.name) for option in options_of_job(job) if option.repeatable}
     public = _topic_words(config) if job == EXPORT else []
     secret: dict[str, str] = {}
     for key, words in _option_words(job, config):
-        # A file has each key once, so an option with several values must be on the command line.
-        if any(map(holds_secret, words)) and (key not in repeatable or len(words) == 1):
-            secret[key] = words[0].partition("=")[2]
+        if any(map(holds_secret, words)):
+            secret[key] = "\n".join(word.partition("=")[2] for word in words)
         else:
             public += words
     return public, secret

@@ -21,6 +21,8 @@ from kcli.model.topic_partition import TopicPartition
 from kcli.spark.connectors.classes import ExportTask, FileTask, IngestTask, TransformTask
 from kcli.spark.connectors.process import TAIL_LINES, JobProcess
 from kcli.spark.connectors.task import SparkTask
+from kcli.spark.jobs.export.options import ExportOptions
+from kcli.spark.jobs.shared.job import load_job
 from rigs.spark_jobs import checkpoint
 
 PATIENCE_S = 20.0
@@ -154,6 +156,19 @@ def test_secrets_are_in_files_and_not_on_the_command_line(
             {"ingest.url": url},
         ]
         assert {os.stat(file).st_mode & 0o777 for file in files} == {0o600}
+
+
+def test_a_secret_of_an_option_with_several_values_is_in_a_file(
+    tmp_path: Path, launcher: Launcher, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    config = export(tmp_path, **{"export.write.option": "user=u,password=hush"})
+    with running(ExportTask(launcher("wait")), config):
+        words = logged(caplog, "words").split()[1:]
+        assert "hush" not in " ".join(words)
+        options = load_job("export").parse(words[words.index("export") + 1 :])
+    assert isinstance(options, ExportOptions)
+    assert options.write_option == ("user=u", "password=hush")
 
 
 def test_a_program_of_the_user_gets_its_arguments(

@@ -2,7 +2,7 @@
 
 The command line takes precedence over the file. The key of an option has dots in place of dashes. A key such as
 `bootstrap.servers` sets the option of every job. A key such as `export.format` sets the option --format only for the
-job `export`.
+job `export`. An option with several values has a line break (`\\n` in the file) between two of them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def load_defaults(path: str, job: str, known: list[Option], taken: Collection[st
 
 def _words(option: Option, value: str, place: str) -> list[str]:
     if option.argument is not Argument.NONE:
-        return [f"--{option.name}={value}"]
+        return [f"--{option.name}={part}" for part in (value.split("\n") if option.repeatable else [value])]
     if value.lower() not in ("true", "false"):
         raise UsageError(f"{place} is {value!r}; expected true or false")
     return [f"--{option.name}"] if value.lower() == "true" else []
