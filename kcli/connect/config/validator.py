@@ -84,6 +84,10 @@ class ConfigValidator:
                 kinds = "sink, source, converter, header_converter, transformation, predicate"
                 raise BadRequest(f"Invalid plugin class {name}. Valid types are {kinds}.") from None
             raise NotFound(f"Unknown plugin {name}.") from None
+        # A class may make its keys at their first use, and import much for it.
+        return await asyncio.to_thread(self._keys_of, plugin)
+
+    def _keys_of(self, plugin: Plugin) -> Sequence[KeyInfo]:
         keys = dict(definition_of(plugin))
         if plugin.kind in CONNECTORS:
             common = connector_keys(plugin.kind, self._plugins, connector_version=plugin.version)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -83,6 +85,20 @@ class Route(Transformation[SourceRecord]):
 
 class Topic(Predicate[SourceRecord]):
     config_def = ConfigDef((ConfigKey("pattern", STRING, None, required=True),))
+
+
+class _LateKeys:
+    """Makes the keys of a connector at each use, and remembers the threads that want them."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def __get__(self, instance: object, owner: type) -> ConfigDef:
+        self.threads.add(threading.get_ident())
+        return ConfigDef(())
+
+
+class Late(Sink):
+    config_def = _LateKeys()
 
 
 def plugin(kind: type, type: PluginType, name: str | None = None, version: str = "1.0") -> Plugin:
@@ -463,6 +479,10 @@ def test_answers_about_plugins() -> None:
         "t.Source",
     ]
     assert len(validator.plugins(connectors_only=False)) == 8
+    late = PluginTable([Scan([plugin(Late, PluginType.SINK), plugin(Text, PluginType.CONVERTER)], ())])
+    asyncio.run(ConfigValidator(late, GROUP, Checks()).plugin_config("Late", None))
+    asyncio.run(ConfigValidator(late, GROUP, Checks()).validate({"connector.class": "Late", "name": "c"}))
+    assert _LateKeys.threads and threading.get_ident() not in _LateKeys.threads, "others would wait"
     keys = asyncio.run(validator.plugin_config("Source", None))
     assert [key.name for key in keys[:2]] == ["table", "name"]
     assert [key.name for key in asyncio.run(validator.plugin_config("Text", "1.0"))] == ["size"]
