@@ -21,6 +21,7 @@ from kcli.connectors.objects.codecs import read_values
 from kcli.connectors.objects.formats import format_named
 from kcli.connectors.objects.names import Layout
 from kcli.connectors.objects.source_keys import SOURCE_KEYS, TASK_COUNT, TASK_NUMBER, TOPIC, SourceSettings
+from kcli.connectors.objects.store import StoreError
 from kcli.connectors.objects.store_keys import FORMAT, open_store, store_errors, store_url
 from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.converter import SchemaAndValue
@@ -33,6 +34,10 @@ POSITION, COMPLETE = "position", "complete"
 """The keys of an offset: the records that were read, and whether the object has no more."""
 _log = logging.getLogger("kcli.connectors.objects")
 _WAIT_S = 1.0
+_FAILURES_MAX = 10
+"""The attempts in a row after which a task fails. They take about a minute."""
+_PAUSE_S, _PAUSE_MAX_S = 0.1, 10.0
+"""The first pause after an error of the store, which doubles each time, and the longest."""
 
 
 @dataclass(slots=True)
@@ -77,16 +82,21 @@ class ObjectSourceTask(SourceTask):
         self._waiting: deque[tuple[str, int]] = deque()
         self._next_look = 0.0
         self._item: _OpenObject | None = None
+        self._failures = 0
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        item = self._item or self._next_object()
-        if item is None:
-            self._stopped.wait(min(_WAIT_S, max(0.0, self._next_look - time.monotonic())))
+        try:
+            item = self._item or self._next_object()
+            if item is None:
+                self._stopped.wait(min(_WAIT_S, max(0.0, self._next_look - time.monotonic())))
+                return None
+            records = self._read(item)
+            if not records:
+                self._close(item)
+        except StoreError as error:
+            self._wait_for_store(error)
             return None
-        records = self._read(item)
-        if not records:
-            self._close(item)
-            self._handle(item)
+        self._failures = 0
         return records or None
 
     def stop(self) -> None:
@@ -100,7 +110,7 @@ class ObjectSourceTask(SourceTask):
             current = item.advance()
             assert current is not None, "it was the following value"
             item.position += 1
-            is_complete = item.is_at_end() and (item.error is None or self._settings.ignores_errors)
+            is_complete = item.is_at_end() and (item.error is None or self._leaves_out(item.error))
             offset = {POSITION: item.position, COMPLETE: is_complete}
             records.append(
                 SourceRecord(
@@ -114,18 +124,19 @@ class ObjectSourceTask(SourceTask):
         if not self._waiting and time.monotonic() >= self._next_look:
             self._look()
         while self._waiting and not self._stopped.is_set():
-            name, position = self._waiting.popleft()
-            self._item = self._opened(name, position)
+            self._item = self._opened(*self._waiting[0])
+            self._waiting.popleft()
             if self._item is not None:
                 return self._item
         return None
 
     def _look(self) -> None:
         """Lists the objects that this task has not read."""
+        listed = self._store.names(self._settings.pattern)
         self._next_look = time.monotonic() + self._settings.poll_s
         names = [
             name
-            for name in self._store.names(self._settings.pattern)
+            for name in listed
             if name not in self._done
             and share_of(self._settings.layout, name, self._count) == self._number
             and self._is_readable(name)
@@ -172,18 +183,32 @@ class ObjectSourceTask(SourceTask):
         return item
 
     def _close(self, item: _OpenObject) -> None:
+        """Ends an object without a further value. Raises its error, or logs it."""
         item.file.close()
-        self._done.add(item.name)
         self._item = None
-
-    def _handle(self, item: _OpenObject) -> None:
-        """Raises the error of an object, or logs it."""
+        if isinstance(item.error, StoreError):
+            self._waiting.appendleft((item.name, item.position))
+            raise item.error
+        self._done.add(item.name)
         if item.error is None:
             return
         text = f"The object {item.name} is invalid after {item.position} records: {item.error}"
-        if not self._settings.ignores_errors:
+        if not self._leaves_out(item.error):
             raise ConnectException(text) from item.error
         _log.error("%s", text)
+
+    def _leaves_out(self, error: Exception) -> bool:
+        """Whether the rest of an object is left out because of its content."""
+        return self._settings.ignores_errors and not isinstance(error, StoreError)
+
+    def _wait_for_store(self, error: StoreError) -> None:
+        """Waits before the store is tried again. Raises ConnectException after some attempts."""
+        self._failures += 1
+        if self._failures > _FAILURES_MAX:
+            raise ConnectException(f"The store failed {self._failures} times: {error}") from error
+        pause_s = min(_PAUSE_S * 2 ** (self._failures - 1), _PAUSE_MAX_S)
+        _log.warning("The store has failed, and is tried again in %.1f s: %s", pause_s, error)
+        self._stopped.wait(pause_s)
 
     def _partition(self, name: str) -> Partition:
         return {STORE: self._url, NAME: name}

@@ -7,6 +7,7 @@ the end. In an object store, a small object is one request, and a large one is a
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import uuid
 from collections.abc import Iterator, Mapping
@@ -36,6 +37,10 @@ class Upload(Protocol):
         ...
 
 
+class StoreError(Exception):
+    """The store fails, such as its disk or its network. The objects in it may be valid."""
+
+
 class Store:
     """The objects below a URL, such as `file:///srv/lake` or `s3://bucket/lake`.
 
@@ -54,15 +59,17 @@ class Store:
         return _LocalUpload(path) if self._is_local else _RemoteUpload(self._files, path, part_bytes, options)
 
     def names(self, pattern: str) -> list[str]:
-        """The names of all objects that match a glob pattern, sorted. Hidden files are left out."""
-        self._files.invalidate_cache()
-        paths = self._files.glob(f"{self._root}/{pattern}", detail=True)
+        """The names of all objects that match a glob pattern, sorted. Hidden files are left out. Raises StoreError."""
+        with _as_store_errors():
+            self._files.invalidate_cache()
+            paths = self._files.glob(f"{self._root}/{pattern}", detail=True)
         names = [path[len(self._root) + 1 :] for path, info in paths.items() if info["type"] == "file"]
         return sorted(name for name in names if not _is_hidden(name))
 
     def open(self, name: str) -> IO[bytes]:
-        opened: IO[bytes] = self._files.open(f"{self._root}/{name}", "rb")
-        return opened
+        """Raises FileNotFoundError, and StoreError as each read of the object does."""
+        with _as_store_errors():
+            return _Object(self._files.open(f"{self._root}/{name}", "rb"))  # type: ignore[return-value]
 
 
 def check_libraries(url: str) -> None:
@@ -176,6 +183,48 @@ class _RemoteUpload:
         self._file = self._files.open(self._path, "wb", block_size=self._part_bytes, **self._options)
         self._file.write(self._first)
         self._first = bytearray()
+
+
+class _Object(io.RawIOBase):
+    """An object that is read. So an error of the store is never taken for invalid content."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        with _as_store_errors():
+            content: bytes = self._file.read(-1 if size is None else size)
+            return content
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        with _as_store_errors():
+            position: int = self._file.seek(offset, whence)
+            return position
+
+    def tell(self) -> int:
+        position: int = self._file.tell()
+        return position
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+@contextlib.contextmanager
+def _as_store_errors() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # each library has classes of its own
+        raise StoreError(f"{type(error).__name__}: {error}") from error
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from kcli.connectors.interface import Offset, Partition
+from kcli.connectors.objects import source as source_module
 from kcli.connectors.objects import writing
 from kcli.connectors.objects.codecs import encoder, read_values
 from kcli.connectors.objects.formats import FormatSettings, format_of_object
@@ -493,6 +494,50 @@ def test_half_a_character_becomes_a_question_mark(kind: str) -> None:
         assert (text, pairs) == ("a?b", '{"\\uDC00":"\\uD800"}')
     else:
         assert (text, pairs) == ("a?b", {"?": "?"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "compression"),
+    [("json", "none"), ("json", "gzip"), ("csv", "none"), ("avro", "none"), ("parquet", "none")],
+)
+def test_an_error_of_the_store_is_no_error_of_an_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, compression: str
+) -> None:
+    """Each read fails once. behavior.on.error=ignore must not leave out the rest of a valid object."""
+    from fsspec.implementations.local import LocalFileOpener
+
+    schema = struct_schema({"n": schemas.STRING_SCHEMA})
+    writer = sink(tmp_path, format_class=kind, s3_compression_type=compression, flush_size="4")
+    some, texts = records(0, 8), [f"{n}" * 20_000 for n in range(8)]
+    for item, text in zip(some, texts, strict=True):
+        item.value, item.value_schema = Struct(schema, {"n": text}), schema
+    writer.put(some)
+    monkeypatch.setattr(source_module, "_PAUSE_S", 0)
+    real_read, calls, failing = LocalFileOpener.read, 0, 0
+
+    def read(self: Any, *args: Any) -> bytes:
+        nonlocal calls
+        calls += 1
+        if calls == failing:
+            raise TimeoutError("the store does not answer")
+        return real_read(self, *args)
+
+    monkeypatch.setattr(LocalFileOpener, "read", read)
+    while failing == 0 or calls >= failing:
+        calls, failing = 0, failing + 1
+        task = source(SourceContext(), tmp_path, behavior_on_error="ignore", record_batch_max_size="2")
+        values = [item.value for item in polled(task, 14)]
+        assert [value["n"] if isinstance(value, dict) else value.get("n") for value in values] == texts
+    assert failing > 3
+
+
+def test_a_store_that_stays_away_fails_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_PAUSE_S", 0)
+    monkeypatch.setattr(source_module, "_FAILURES_MAX", 3)
+    task = source(SourceContext(), tmp_path)
+    monkeypatch.setattr(task._store._files, "glob", lambda *_, **__: 1 / 0)
+    with pytest.raises(ConnectException, match="The store failed 4 times: ZeroDivisionError"):
+        polled(task)
 
 
 def test_a_user_may_set_only_offsets_that_mean_something(tmp_path: Path) -> None:
