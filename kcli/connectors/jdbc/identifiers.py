@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kcli.formats.connect.errors import ConnectException
 
-_PLAIN_NAME = re.compile(r"[\w$#@]+")
-"""What a name has that needs no quotes, in any of the databases."""
+_PLAIN_CHARACTERS = "_$#@"
+"""What a name without quotes may have beside letters and digits, in any of the databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Quoting:
         if self.always:
             return self.begin + name.replace(self.end, self.end * 2) + self.end
         # The name may come from a record, which must not add anything else to a statement.
-        if not _PLAIN_NAME.fullmatch(name):
+        if not all(character.isalnum() or character in _PLAIN_CHARACTERS for character in name):
             raise ConnectException(f"The name {name!r} needs quotes: set quote.sql.identifiers=always")
         return name
 
