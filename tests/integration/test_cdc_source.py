@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -10,6 +11,7 @@ from decimal import Decimal
 
 import pytest
 
+from kcli.connectors.cdc import capture, snapshot
 from kcli.connectors.cdc.source import PostgresConnector
 from kcli.formats.connect.errors import ConnectException
 from kcli.formats.connect.structs import Struct
@@ -510,3 +512,19 @@ def test_a_table_of_one_row_ends_with_it_and_fields_have_defaults(captured: Capt
     assert first.key_schema is not None and first.key_schema.fields[0].schema.default == 0
     assert part(middle, "after").schema.fields[1].schema.default == "it's"
     assert part(gone, "before").values == [1, 0], "the identity has the key only"
+
+
+def test_large_rows_make_small_batches(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (capture, snapshot):
+        monkeypatch.setattr(module, "BATCH_BYTES", 200_000)
+    captured.execute("CREATE TABLE t (id INT PRIMARY KEY, big TEXT)")
+    insert = "INSERT INTO t SELECT n, repeat('x', 50000) FROM generate_series({}, {}) n"
+    captured.execute(insert.format(1, 300))
+    with running(captured, poll_interval_ms="1000") as it:
+        batches = it.batches(300)
+        assert [number for _, number in events(itertools.chain(*batches))] == [*range(1, 301)]
+        assert max(map(len, batches)) <= 5
+        captured.execute(insert.format(301, 320))
+        batches = it.batches(20)
+        assert [number for _, number in events(itertools.chain(*batches))] == [*range(301, 321)]
+        assert max(map(len, batches)) <= 4

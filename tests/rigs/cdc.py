@@ -99,16 +99,20 @@ class Running:
 
     def poll(self, count: int, *, acknowledged: bool = True) -> list[SourceRecord]:
         """Polls until there are at least `count` records. Acknowledged records have a stored offset."""
-        records: list[SourceRecord] = []
+        return list(itertools.chain(*self.batches(count, acknowledged=acknowledged)))
+
+    def batches(self, count: int, *, acknowledged: bool = True) -> list[list[SourceRecord]]:
+        """The records of each poll."""
+        batches: list[list[SourceRecord]] = []
         deadline = time.monotonic() + PATIENCE_S
-        while len(records) < count:
-            assert time.monotonic() < deadline, f"only {len(records)} of {count} records"
+        while (size := sum(map(len, batches))) < count:
+            assert time.monotonic() < deadline, f"only {size} of {count} records"
             batch = self._poll()
-            records += batch
+            self._check(batch)
+            batches.append(batch)
             if acknowledged and batch:
                 self.acknowledge(batch[-1])
-        self._check(records)
-        return records
+        return batches
 
     def quiet(self) -> list[SourceRecord]:
         """The records of a few polls, of which a test expects none."""

@@ -18,7 +18,7 @@ from kcli.connectors.cdc.events import EventMaker
 from kcli.connectors.cdc.keys import NO_DATA, Settings
 from kcli.connectors.cdc.pgoutput import Keepalive, Relation, parse_message
 from kcli.connectors.cdc.positions import Phase, Position
-from kcli.connectors.cdc.snapshot import Snapshot, begin_exported, begin_own
+from kcli.connectors.cdc.snapshot import BATCH_BYTES, Snapshot, begin_exported, begin_own
 from kcli.connectors.cdc.tables import Table, build_table
 from kcli.connectors.interface import Offset
 from kcli.connectors.records import SourceRecord
@@ -59,6 +59,7 @@ class Capture:
         self._maker: EventMaker | None = None
         self._position = None if stored is None else Position.of(stored)
         self._snapshot: Iterator[SourceRecord] | None = None
+        self._snapshot_reader: Snapshot
         self._has_snapshot = False
         self._announced: Position | None = None
         self._announced_commits = 0
@@ -132,7 +133,8 @@ class Capture:
         assert self._session is not None, "connected above"
         _log.info("Reading a snapshot of %d tables", len(tables))
         fetch_size = settings.number("snapshot.fetch.size")
-        self._snapshot = Snapshot(self._session, catalog, maker, fetch_size).records(tables)
+        self._snapshot_reader = Snapshot(self._session, catalog, maker, fetch_size)
+        self._snapshot = self._snapshot_reader.records(tables)
 
     def _new_maker(self, position: Position) -> EventMaker:
         return EventMaker(self._settings.events, position, self._describe, self._catalog.forget_types, now_us)
@@ -274,7 +276,12 @@ class Capture:
     def _read(self) -> list[SourceRecord]:
         settings = self._settings
         if self._snapshot is not None:
-            batch = list(itertools.islice(self._snapshot, settings.number("max.batch.size")))
+            size_max = self._snapshot_reader.size + BATCH_BYTES
+            batch = []
+            for record in itertools.islice(self._snapshot, settings.number("max.batch.size")):
+                batch.append(record)
+                if self._snapshot_reader.size >= size_max:
+                    break
             if batch:
                 return batch
             self._snapshot, self._has_snapshot = None, True
@@ -314,8 +321,8 @@ class Capture:
 
     def _read_stream(self, stream: Connection, maker: EventMaker, records: list[SourceRecord]) -> None:
         deadline = time.monotonic() + self._settings.seconds("poll.interval.ms")
-        count_max = self._settings.number("max.batch.size")
-        while len(records) < count_max:
+        count_max, size = self._settings.number("max.batch.size"), 0
+        while len(records) < count_max and size < BATCH_BYTES:
             frame = stream.next_frame(0 if records else deadline)
             if frame is None:
                 break
@@ -324,6 +331,7 @@ class Capture:
                 if frame.wants_reply:
                     self.report()
             else:
+                size += len(frame.payload)
                 records += maker.records(frame.start, parse_message(frame.payload))
             if time.monotonic() >= deadline:
                 break

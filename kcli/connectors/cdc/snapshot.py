@@ -15,6 +15,10 @@ from kcli.connectors.cdc.tables import Table
 from kcli.connectors.records import SourceRecord
 
 _log = logging.getLogger("kcli.connectors.cdc")
+_FIRST_ROWS = 128
+"""The rows of the first read of a table, because their size is not known yet."""
+BATCH_BYTES = 16 * 1024 * 1024
+"""The bytes of rows after which a batch ends, because a row may have many megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ class Snapshot:
         self._catalog = catalog
         self._maker = maker
         self._fetch_size = fetch_size
+        self.size = 0
+        """The bytes of all rows up to the last one that was returned."""
         self._xid: int | None = None
 
     def records(self, tables: Sequence[tuple[int, str, str]]) -> Generator[SourceRecord]:
@@ -91,8 +97,14 @@ class Snapshot:
         )
         source = name if kind == "p" else f"ONLY {name}"
         self._connection.rows(f"DECLARE kcli_rows NO SCROLL CURSOR FOR SELECT {columns} FROM {source}")
-        while rows := self._connection.rows(f"FETCH {self._fetch_size} FROM kcli_rows"):
-            yield from rows
+        count = min(self._fetch_size, _FIRST_ROWS)
+        while rows := self._connection.rows(f"FETCH {count} FROM kcli_rows"):
+            before = self.size
+            for row in rows:
+                self.size += sum(len(value) for value in row if value is not None)
+                yield row
+            row_size = max(1, (self.size - before) // len(rows))
+            count = max(1, min(self._fetch_size, BATCH_BYTES // row_size))
         self._connection.rows("CLOSE kcli_rows")
 
     def _record(self, row: _ReadRow, following: _ReadRow | None, *, is_first: bool) -> SourceRecord:
