@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
@@ -32,7 +31,6 @@ from kcli.formats.connect.schema import (
 from kcli.formats.connect.values import Float32, Instant
 from kcli.model.java_text import BYTE_MAX, BYTE_MIN, INT_MAX, INT_MIN, LONG_MAX, SHORT_MAX, SHORT_MIN, trim
 
-_log = logging.getLogger("kcli.connectors.jdbc")
 _PRECISION = "connect.decimal.precision"
 _INTEGER_DIGITS_MAX = 18
 """The most digits that surely fit into an int64."""
@@ -87,7 +85,7 @@ class ColumnField:
 
 
 def fields_of(columns: Sequence[Column], settings: SourceSettings, module: str) -> list[ColumnField]:
-    """The fields for the columns of a result. Columns of an unknown type are left out, with a warning.
+    """The fields for the columns of a result. Columns of an unknown type are left out.
 
     `module` is the driver, whose values differ from those of other drivers.
     """
@@ -95,9 +93,6 @@ def fields_of(columns: Sequence[Column], settings: SourceSettings, module: str) 
     for position, column in enumerate(columns):
         kind = _schema_and_convert(column, settings, module)
         if kind is None:
-            _log.warning(
-                "The type %s of column %s is not supported: records are without it", column.type, column.name
-            )
             continue
         schema, convert = kind
         if column.nullable:

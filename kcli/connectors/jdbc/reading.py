@@ -79,6 +79,7 @@ class Reader:
     _columns_until: float = 0.0
     _result: _Result | None = None
     _logged: bool = False
+    _left_out: set[Column] = field(default_factory=set)
 
     @property
     def is_open(self) -> bool:
@@ -195,6 +196,12 @@ class Reader:
 
     def _new_result(self, rows: CursorResult[tuple[object, ...]], columns: list[Column]) -> _Result:
         fields = fields_of(columns, self.settings, self.database.dialect.module)
+        known = {field.column for field in fields} | self._left_out
+        for column in (column for column in columns if column not in known):
+            self._left_out.add(column)  # so that not each poll logs it
+            _log.warning(
+                "The type %s of column %s is not supported: records are without it", column.type, column.name
+            )
         schema = row_schema(self.table.name if self.table is not None else None, fields)
         number_at = None
         if self.number_column is not None:
