@@ -9,33 +9,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import ClientConfigError, client_config
 from kcli.config.definition import ConfigError
-from kcli.config.environment import logs_directory, metrics_address
 from kcli.config.properties import load
 from kcli.connect.assembly import DistributedWorker, StandaloneWorker
 from kcli.connect.config.clients import ClientKind
 from kcli.connect.config.worker import WorkerConfig, distributed_config, standalone_config
 from kcli.connect.connector_files import read_connector_file
 from kcli.connect.herders.connector_log import ConnectorLog
-from kcli.connect.rest.metrics import LISTENER_KEY, MetricsServer
 from kcli.connect.rest.server import RestServer
 from kcli.connect.rest.settings import rest_settings
 from kcli.errors import KafkaError, KcliError
 from kcli.formats.connect.errors import ConnectException
-from kcli.model.addresses import read_address
+from kcli.http.rest.listeners import local_host
+from kcli.runtime.event_loop import loop_factory
 from kcli.runtime.garbage import GarbagePolicy
 from kcli.runtime.network import SystemNetwork
-from kcli.server import logging as server_logging
-from kcli.server.logging import LogSettings
+from kcli.server.beans.exposition.program_endpoint import MetricsServer, metrics_server
+from kcli.server.program import StopSignal, configure_log
 
 STANDALONE, DISTRIBUTED = "standalone", "distributed"
 
@@ -62,36 +58,19 @@ def run(mode: str, files: Sequence[str]) -> int:
 
     Returns the exit code.
     """
-    _configure_log()
+    configure_log()
     if not files or "--help" in files:
         _cli_log.info("Usage: %s", _USAGES[mode])
         return USAGE_ERROR
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(_run(mode, files))
-
-
-def _configure_log() -> None:
-    directory = logs_directory()
-    settings = LogSettings(
-        directory=None if directory is None else Path(directory), levels={"root": logging.INFO}
-    )
-    server_logging.configure(settings)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-        return factory
-    return None
 
 
 async def _run(mode: str, files: Sequence[str]) -> int:
     began = time.monotonic()
     garbage = GarbagePolicy()
     garbage.prepare()
-    stop = _Stop()
+    stop = StopSignal()
     try:
         _cli_log.info("Kafka Connect worker initializing ...")
         config = _CONFIGS[mode](load(files[0]))
@@ -119,40 +98,6 @@ class _Failed(Exception):
     """The worker or a connector could not start. The reason is in the log."""
 
 
-class _Stop:
-    """The first signal that stops the worker. A second one has no effect, because the stop has limits of time."""
-
-    def __init__(self) -> None:
-        self.number: int | None = None
-        self._event = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._receive, number)
-
-    def _receive(self, number: int) -> None:
-        if self.number is None:
-            self.number = number
-        self._event.set()
-
-    def end(self) -> None:
-        """Ends the wait without a signal, because the worker has ended."""
-        self._event.set()
-
-    async def wait(self) -> None:
-        await self._event.wait()
-
-
-def _metrics(config: WorkerConfig, worker: Worker) -> MetricsServer | None:
-    """The metrics endpoint, if its key or JMX_PORT opens it. Raises ConfigError for an invalid address."""
-    text = config.texts.get(LISTENER_KEY) or metrics_address()
-    if not text:
-        return None
-    address = read_address(text if ":" in text else f":{text}")
-    if address is None:
-        raise ConfigError(f"{LISTENER_KEY} is {text}: expected host:port", key=LISTENER_KEY)
-    return MetricsServer(worker.beans, SystemNetwork(), *address)
-
-
 async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Server]]:
     """Reaches the cluster, listens, and makes the worker. Returns its REST server, and all its servers.
 
@@ -166,7 +111,7 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Se
         addresses = await rest.listen()
     except OSError as error:
         raise ConnectException(f"Unable to initialize REST server: {error}") from error
-    url = config.rest.advertised_url(addresses, _local_host())
+    url = config.rest.advertised_url(addresses, local_host())
     _cli_log.info("REST server listening at %s, advertising URL %s", url, url)
     worker: Worker
     if config.group is None:
@@ -176,19 +121,11 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Se
     log = ConnectorLog()
     logging.getLogger().addHandler(log)
     rest.serve(worker.herder, url, log)
-    metrics = _metrics(config, worker)
+    metrics = metrics_server(config.texts, worker.beans)
     if metrics is None:
         return worker, rest, [rest]
     await metrics.start()
     return worker, rest, [rest, metrics]
-
-
-def _local_host() -> str:
-    """The address of this machine, as Java's `InetAddress.getLocalHost` finds it."""
-    try:
-        return socket.gethostbyname(socket.gethostname())
-    except OSError:
-        return "127.0.0.1"
 
 
 async def _cluster_id(config: WorkerConfig) -> str:
@@ -204,7 +141,7 @@ async def _cluster_id(config: WorkerConfig) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _running(worker: Worker, servers: Sequence[Server], stop: _Stop) -> AsyncIterator[None]:
+async def _running(worker: Worker, servers: Sequence[Server], stop: StopSignal) -> AsyncIterator[None]:
     """Runs the worker inside. Raises _Failed if it cannot start."""
     _log.info("Kafka Connect starting")
     running = asyncio.create_task(worker.run())

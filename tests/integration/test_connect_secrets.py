@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kcli.connect.rest.metrics import MetricsServer
 from kcli.runtime.network import SystemNetwork
+from kcli.server.beans.exposition.program_endpoint import MetricsServer
 from rigs.connect_programs import request, standalone
 from rigs.loops import on_a_loop
 

@@ -20,6 +20,7 @@ from kcli.config.definition import (
     TopicPattern,
     Width,
 )
+from kcli.config.values import Values
 from kcli.connect.config.key_checks import (
     Choices,
     ClassOf,
@@ -30,7 +31,6 @@ from kcli.connect.config.key_checks import (
     VersionSpec,
 )
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType
-from kcli.connect.config.values import Values
 from kcli.connect.config.worker import CONVERTERS
 
 BOOLEAN, CLASS, INT, LIST = ConfigType.BOOLEAN, ConfigType.CLASS, ConfigType.INT, ConfigType.LIST

@@ -6,26 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kcli.config.definition import ConfigError, ConfigValue
-from kcli.model.addresses import Address, read_address
+from kcli.http.rest.listeners import RestListener, rest_listener, ssl_properties
+from kcli.model.addresses import Address
 from kcli.model.java_text import split_list, trim
 
 HTTPS_PREFIX = "listeners.https."
 ADMIN_HTTPS_PREFIX = "admin.listeners.https."
 BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 """The only REST extension. Others are Java classes, and may be a protection, so that a worker must not ignore them."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestListener:
-    """A place where the REST server listens. An empty `host` means every interface. `port` 0 means any free port."""
-
-    is_https: bool
-    host: str
-    port: int
-
-    @property
-    def scheme(self) -> str:
-        return "https" if self.is_https else "http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +84,13 @@ def rest_config(texts: Mapping[str, str], values: Mapping[str, ConfigValue]) -> 
         extension_classes=tuple(
             _extension(name) for name in _names(values["rest.extension.classes"]) if name
         ),
-        ssl=_ssl(texts, HTTPS_PREFIX),
-        admin_ssl=_ssl(texts, ADMIN_HTTPS_PREFIX),
+        ssl=ssl_properties(texts, HTTPS_PREFIX),
+        admin_ssl=ssl_properties(texts, ADMIN_HTTPS_PREFIX),
     )
 
 
 def _listeners(urls: ConfigValue) -> Sequence[RestListener]:
-    return tuple(_listener(url) for url in _names(urls))
-
-
-def _listener(url: str) -> RestListener:
-    protocol, separator, host_port = url.rpartition("://")
-    address = read_address(host_port)
-    if not separator or address is None:
-        raise ConfigError(
-            "Listener doesn't have the right format (protocol://hostname:port).", key="listeners"
-        )
-    protocol = protocol.lower()
-    if protocol not in ("http", "https"):
-        raise ConfigError('Listener protocol must be either "http" or "https".', key="listeners")
-    return RestListener(protocol == "https", address.host, address.port)
+    return tuple(rest_listener(url) for url in _names(urls))
 
 
 def _extension(name: str) -> str:
@@ -126,14 +101,6 @@ def _extension(name: str) -> str:
             key="rest.extension.classes",
         )
     return BASIC_AUTH
-
-
-def _ssl(texts: Mapping[str, str], prefix: str) -> Mapping[str, str]:
-    """The keys `ssl.*`: those with the prefix if there is any, else those without."""
-    scoped = {
-        key.removeprefix(prefix): text for key, text in texts.items() if key.startswith(prefix + "ssl.")
-    }
-    return scoped or {key: text for key, text in texts.items() if key.startswith("ssl.")}
 
 
 def _text(value: ConfigValue) -> str | None:

@@ -13,13 +13,13 @@ from kcli.config.definition import ConfigDef, ConfigError, invalid_value
 from kcli.config.producer import PRODUCER
 from kcli.config.properties import Properties
 from kcli.config.providers import resolve
+from kcli.config.values import Values
 from kcli.connect.config.clients import ClientProperties, with_prefix
 from kcli.connect.config.key_checks import ClassOf
 from kcli.connect.config.override_policy import KEY as OVERRIDE_POLICY
 from kcli.connect.config.override_policy import OverridePolicy, override_policy
 from kcli.connect.config.plugin import Plugins, PluginType
 from kcli.connect.config.rest_listeners import RestConfig, rest_config
-from kcli.connect.config.values import Values
 from kcli.connect.config.versions import InvalidVersion
 from kcli.connect.config.worker_keys import DISTRIBUTED, STANDALONE
 from kcli.formats.connect.errors import ConnectException

@@ -18,11 +18,11 @@ from kcli.connect.peers.forwarding import Forwarder
 from kcli.connect.rest.connectors import ConnectorResources, location
 from kcli.connect.rest.loggers import LoggerResources
 from kcli.connect.rest.plugins import PluginResources
-from kcli.connect.rest.response_headers import ResponseHeaders
 from kcli.formats.connect.errors import ConnectException, NotFoundException
-from kcli.http.handshakes import Tls
 from kcli.http.rest.application import Application, error_reply
 from kcli.http.rest.json_bodies import InvalidBody
+from kcli.http.rest.listeners import Listener
+from kcli.http.rest.response_headers import ResponseHeaders
 from kcli.http.rest.routing import Call, Handler, Reply, Route
 from kcli.http.server import HttpServer, Rules
 from kcli.model.addresses import Address
@@ -43,15 +43,6 @@ CONNECTIONS_MAX = 200
 KAFKA_VERSION = "4.1.0"
 KAFKA_COMMIT = "13f70256db3c994c"
 """The release of Apache Kafka that the worker is compatible with. Clients choose their calls by it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listener:
-    """A place where the server listens. `host` is None for all interfaces."""
-
-    host: str | None
-    port: int
-    tls: Tls | None = None
 
 
 @dataclass(frozen=True, slots=True)

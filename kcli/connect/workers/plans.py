@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kcli.config.values import Values
 from kcli.connect.config.clients import consumer_group_id, with_prefix
 from kcli.connect.config.connector_keys import DLQ_TOPIC, parsed_connector
 from kcli.connect.config.plugin import Plugin, Plugins, PluginType
 from kcli.connect.config.topic_creation import has_groups, topic_creation_groups
-from kcli.connect.config.values import Values
 from kcli.connect.config.worker import WorkerConfig
 from kcli.connect.model import CONNECTOR, Config, ConnectorType, TargetState, TaskId
 from kcli.connect.stores.store import TaskProducer

@@ -8,9 +8,9 @@ from pathlib import Path
 from kcli.connect.config.plugin import CLASSPATH, Plugin, PluginType
 from kcli.connect.decisions.offset_records import offset_key
 from kcli.connect.model import CONNECTOR, ConnectorType, State, Status, TaskId
-from kcli.connect.rest.metrics import MetricsServer
 from kcli.connect.workers.metrics import EngineMetrics
 from kcli.runtime.network import SystemNetwork
+from kcli.server.beans.exposition.program_endpoint import MetricsServer
 from rigs.connect_programs import request, standalone
 from rigs.loops import on_a_loop
 from rigs.turn_counter import CALLS_PER_TURN_MAX, TurnCounter

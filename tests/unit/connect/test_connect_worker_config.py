@@ -7,7 +7,7 @@ import pytest
 from kcli.config.definition import ConfigDef, ConfigError
 from kcli.connect.config.clients import ClientKind, consumer_group_id
 from kcli.connect.config.override_policy import OverridePolicy
-from kcli.connect.config.rest_listeners import BASIC_AUTH, RestListener
+from kcli.connect.config.rest_listeners import BASIC_AUTH
 from kcli.connect.config.worker import (
     NO_EFFECT,
     ConnectProtocol,
@@ -20,6 +20,7 @@ from kcli.connect.config.worker import (
 )
 from kcli.connect.config.worker_keys import DISTRIBUTED, STANDALONE
 from kcli.formats.connect.errors import ConnectException
+from kcli.http.rest.listeners import RestListener
 from kcli.model.addresses import Address
 
 ALONE = {

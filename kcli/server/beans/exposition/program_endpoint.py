@@ -1,4 +1,4 @@
-"""The metrics endpoint of a worker: /metrics for Prometheus, and /jmx with Kafka's MBean names.
+"""The metrics endpoint of a program that is no broker: /metrics for Prometheus, and /jmx with names of MBeans.
 
 `kcli.metrics.listener` or JMX_PORT opens it, as on a broker.
 """
@@ -9,10 +9,13 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from http import HTTPStatus
 
+from kcli.config.definition import ConfigError
+from kcli.config.environment import metrics_address
 from kcli.http.server import JSON, TEXT, HttpError, HttpServer, Request, Response, get, respond
+from kcli.model.addresses import read_address
 from kcli.model.object_name import MalformedObjectName, ObjectName
 from kcli.model.pace import Pace
-from kcli.runtime.network import Network
+from kcli.runtime.network import Network, SystemNetwork
 from kcli.runtime.turns import Turn
 from kcli.server.beans.bean import Bean
 from kcli.server.beans.exposition.encoding import accepted_format, encoded, json_bean, json_parts
@@ -21,7 +24,7 @@ from kcli.server.beans.exposition.profiles import PROFILES
 
 LISTENER_KEY = "kcli.metrics.listener"
 
-_log = logging.getLogger("org.apache.kafka.connect.runtime.ConnectMetrics")
+_log = logging.getLogger("kcli.server.MetricsEndpoint")
 
 BEAN_COST = 50
 """The cost of a bean with about twelve attributes, from its name to its lines."""
@@ -31,6 +34,17 @@ PART_COST = 500
 
 Beans = Iterable[tuple[str, Mapping[str, float | str]]]
 """The names of MBeans, and the values of their attributes."""
+
+
+def metrics_server(texts: Mapping[str, str], beans: Callable[[], Beans]) -> MetricsServer | None:
+    """The endpoint, if its key or JMX_PORT opens it. Raises ConfigError for an invalid address."""
+    text = texts.get(LISTENER_KEY) or metrics_address()
+    if not text:
+        return None
+    address = read_address(text if ":" in text else f":{text}")
+    if address is None:
+        raise ConfigError(f"{LISTENER_KEY} is {text}: expected host:port", key=LISTENER_KEY)
+    return MetricsServer(beans, SystemNetwork(), *address)
 
 
 class MetricsServer:
