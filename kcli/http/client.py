@@ -58,9 +58,12 @@ async def request(
     body: bytes | None = None,
     body_max_bytes: int,
     tls: ssl.SSLContext | None = None,
+    connect_max_seconds: float | None = None,
+    read_max_seconds: float | None = None,
 ) -> Response:
-    """Sends a request to an encoded URL, and returns the response with any status. The caller limits the time.
+    """Sends a request to an encoded URL, and returns the response with any status.
 
+    The caller limits the whole time. The two limits here are those of the connection, and of a wait for more bytes.
     Raises NotHttp, ResponseTooLong, and the same OSErrors as a socket.
     """
     try:
@@ -69,7 +72,9 @@ async def request(
                 # Without TLS, the connection is closed after the response. With TLS, it stays open until the
                 # session ends, because only the end of the session waits for the shutdown of TLS (one round trip).
                 connector=aiohttp.TCPConnector(force_close=tls is None, use_dns_cache=False),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=connect_max_seconds, sock_read=read_max_seconds
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": "kcli", **headers},
             ) as session,

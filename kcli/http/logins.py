@@ -8,7 +8,7 @@ import binascii
 import hmac
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from kcli.errors import KcliError
 from kcli.model.java_text import trim
@@ -86,12 +86,28 @@ class LoginGuard:
         return hmac.digest(self._key, text.encode(errors="surrogatepass"), "sha256")
 
 
+Matches = Callable[[bytes, bytes], bool]
+"""Whether the password of a user, which may be stored in another form, is the one of a login."""
+
+
+def _is_everywhere(method: str, path: str) -> bool:
+    return True
+
+
 class Logins:
     """The users of a server, who log in with a password."""
 
-    def __init__(self, users: Mapping[str, str]) -> None:
-        """`users` has the password of each user."""
+    def __init__(
+        self,
+        users: Mapping[str, str],
+        *,
+        matches: Matches = hmac.compare_digest,
+        are_needed: Callable[[str, str], bool] = _is_everywhere,
+    ) -> None:
+        """`users` has the password of each user. `are_needed` returns whether a method and a path need a login."""
         self._passwords = {name.encode(): password.encode() for name, password in users.items()}
+        self._matches = matches
+        self.are_needed = are_needed
 
     def __repr__(self) -> str:
         return f"Logins({len(self._passwords)} users)"
@@ -102,8 +118,13 @@ class Logins:
         """
         name, password = _credentials(header)
         expected = self._passwords.get(name)
-        is_equal = hmac.compare_digest(password, b"" if expected is None else expected)
+        is_equal = self._matches(b"" if expected is None else expected, password)
         return is_equal and expected is not None
+
+
+def user_of(header: str | None) -> str:
+    """The user of an Authorization header, or an empty text. The password is not checked."""
+    return _credentials(header)[0].decode(errors="replace")
 
 
 def _credentials(header: str | None) -> tuple[bytes, bytes]:

@@ -535,6 +535,8 @@ async def _check_login(request: Request) -> None:
     connection, guard = connection_of(request), request.app[_GUARD]
     login = request.headers.get(hdrs.AUTHORIZATION)
     connection.is_known = False
+    if login is None and not logins.are_needed(request.method, request.path):
+        return
     if login is None:
         raise LoginNeeded
     if not guard.is_known(connection.address, login):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -260,3 +260,18 @@ def _give_up(puts: Iterable[_Put], error: Exception) -> None:
     for put in puts:
         if not put.written.done():
             put.written.set_exception(error)
+
+
+def in_parts(entries: Iterable[tuple[bytes, bytes | None]]) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    """Divides entries so that each part fits into a batch that a broker accepts. A part has at least one entry."""
+    part: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for key, value in entries:
+        bytes_more = RECORD_OVERHEAD_BYTES + len(key) + len(value or b"")
+        if part and size + bytes_more > WRITE_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append((key, value))
+        size += bytes_more
+    if part:
+        yield part

@@ -35,10 +35,14 @@ class TableTopic:
     partitions: int = 1
     replication_factor: int = -1
     configs: Mapping[str, str] = field(default_factory=dict)
+    must_exist: bool = False
+    """Whether the topic is neither created nor checked, because the user vouches for it."""
 
 
 async def ensure_topic(client: Client, topic: TableTopic) -> tuple[TopicPartition, ...]:
     """Returns the partitions of the topic, which exists and is compacted then. Raises NotCompacted or KafkaError."""
+    if topic.must_exist:
+        return await client.call("metadata", lambda: _existing_partitions(client, topic.name))
     partitions = await _partitions(client, topic.name)
     if not partitions:
         created = await _create(client, topic)

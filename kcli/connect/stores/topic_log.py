@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from kcli.client.client import Client
 from kcli.client.config import ClientConfig
 from kcli.client.topic_table.changes import Change
-from kcli.client.topic_table.table import RECORD_OVERHEAD_BYTES, WRITE_BYTES_MAX, TopicTable
+from kcli.client.topic_table.table import TopicTable, in_parts
 from kcli.client.topic_table.topic import NotCompacted, TableTopic, ensure_topic
 from kcli.client.topic_table.writers import IdempotentWriter, TransactionalWriter
 from kcli.config.definition import ConfigError
@@ -160,14 +160,14 @@ class TopicLog:
             await self._append(entries)
 
     async def _append(self, entries: Sequence[Entry]) -> None:
-        for part in _parts(entries):
+        for part in in_parts(entries):
             await self._opened.put_all(part)
 
     async def append_as(self, producer: TaskProducer, entries: Sequence[Entry]) -> None:
         async with self._client(producer.client_id) as client:
             writer = TransactionalWriter(client, producer.transactional_id)
             await writer.claim()
-            for part in _parts(entries):
+            for part in in_parts(entries):
                 await writer.write(self._batches(part))
         await self.read_to_end()
 
@@ -211,7 +211,7 @@ class TopicLog:
         if self._leader is None:
             raise ConnectException("Cannot produce to config topic without claiming write privileges first")
         try:
-            for part in _parts(entries):
+            for part in in_parts(entries):
                 await self._leader.write(self._batches(part))
         except BaseException as error:
             # Another leader may have written since then. So this worker must claim again, if it is still the leader.
@@ -226,18 +226,3 @@ class TopicLog:
         client, self._leader, self._leader_client = self._leader_client, None, None
         if client is not None:
             await client.close()
-
-
-def _parts(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    """Divides records so that each part fits into a batch that a broker accepts."""
-    part: list[Entry] = []
-    size = 0
-    for key, value in entries:
-        bytes_more = RECORD_OVERHEAD_BYTES + len(key) + len(value or b"")
-        if part and size + bytes_more > WRITE_BYTES_MAX:
-            yield part
-            part, size = [], 0
-        part.append((key, value))
-        size += bytes_more
-    if part:
-        yield part

@@ -33,7 +33,9 @@ class Application:
     """Answers every path. `on_error` turns an exception of a handler into a reply, or returns None for a defect.
 
     `check` is called after a route is found, and may return a reply, for example to a request without a login.
-    `media_types` are the types that the API produces and consumes, the preferred one first.
+    `media_types` are the types that the API produces and consumes, the preferred one first. `consumes` are further
+    types that it consumes, of which `""` means a request without Content-Type. `has_free_names` permits every character
+    in the names of a path.
     """
 
     def __init__(
@@ -43,6 +45,8 @@ class Application:
         body_max_bytes: int,
         on_error: Callable[[Exception], Reply | None],
         media_types: Sequence[str] = (JSON,),
+        consumes: Sequence[str] = (),
+        has_free_names: bool = False,
         check: Callable[[Call], Awaitable[Reply | None]] | None = None,
         headers: Callable[[Call], Mapping[str, str]] | None = None,
     ) -> None:
@@ -50,6 +54,8 @@ class Application:
         self._body_max_bytes = body_max_bytes
         self._on_error = on_error
         self._media_types = media_types
+        self._consumed = (*media_types, *consumes)
+        self._has_free_names = has_free_names
         self._check = check
         self._headers = headers
         self._long_bodies = asyncio.Semaphore(LONG_BODIES_MAX)
@@ -65,7 +71,7 @@ class Application:
     async def _handle(self, request: Request) -> Response:
         raw_path, _, _ = request.raw_path.partition("?")
         try:
-            segments = path_segments(raw_path)
+            segments = path_segments(raw_path, is_lenient=self._has_free_names)
         except AmbiguousPath as error:
             return _refusal(request, str(error))
         call = Call({}, {}, {}, request.headers, b"", request.method, raw_path)
@@ -73,7 +79,9 @@ class Application:
         if match is None:
             return self._response(request, call, _error(HTTPStatus.NOT_FOUND), content_type=None)
         if match.has_invalid_parameter:
-            return self._response(request, call, _error(HTTPStatus.NOT_FOUND))
+            return self._response(
+                request, call, _error(HTTPStatus.NOT_FOUND), content_type=self._media_types[0]
+            )
         queries = {name: request.query.getall(name) for name in request.query}
         first = {name: values[0] for name, values in queries.items()}
         call = Call(match.parameters, first, queries, request.headers, b"", request.method, raw_path)
@@ -86,7 +94,7 @@ class Application:
             if reply is None:
                 log_defect(request, error)
                 reply = error_reply(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or type(error).__name__)
-            return self._response(request, call, reply)
+            return self._response(request, call, reply, content_type=self._accepted(request))
 
     async def _answer(self, request: Request, call: Call, match: Match) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
@@ -97,11 +105,11 @@ class Application:
             return self._response(request, call, _error(HTTPStatus.METHOD_NOT_ALLOWED), content_type=None)
         if request.can_read_body and method in ("POST", "PUT", "PATCH") and not self._consumes(request):
             # Jersey names the type of its error only if the request names none.
-            shown = None if request.headers.get("Content-Type") else JSON
+            shown = None if request.headers.get("Content-Type") else self._media_types[0]
             return self._response(
                 request, call, _error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE), content_type=shown
             )
-        content_type = accepted(request.headers.get("Accept"), self._media_types)
+        content_type = self._accepted(request)
         if content_type is None:
             return self._response(request, call, _error(HTTPStatus.NOT_ACCEPTABLE), content_type=None)
         # The body comes after the login, so that a stranger cannot fill the memory.
@@ -130,7 +138,10 @@ class Application:
 
     def _consumes(self, request: Request) -> bool:
         header = request.headers.get("Content-Type", "")
-        return trim(header.partition(";")[0]).lower() in self._media_types
+        return trim(header.partition(";")[0]).lower() in self._consumed
+
+    def _accepted(self, request: Request) -> str | None:
+        return accepted(request.headers.get("Accept"), self._media_types)
 
     def _options(self, request: Request, call: Call, match: Match) -> Response:
         """Jersey answers with the methods as text, if the client accepts text."""
@@ -141,9 +152,7 @@ class Application:
             return response
         return self._response(request, call, Reply(headers=allow), content_type=self._media_types[0])
 
-    def _response(
-        self, request: Request, call: Call, reply: Reply, *, content_type: str | None = JSON
-    ) -> Response:
+    def _response(self, request: Request, call: Call, reply: Reply, *, content_type: str | None) -> Response:
         headers = dict(reply.headers)
         if self._headers is not None:
             headers |= self._headers(call)

@@ -15,24 +15,35 @@ class AmbiguousPath(ValueError):
     """A path that two servers could understand differently. `str()` is Jetty's reason."""
 
 
-def path_segments(raw_path: str) -> Sequence[str]:
+def path_segments(raw_path: str, *, is_lenient: bool = False) -> Sequence[str]:
     """Decodes the segments of a raw path without its query. Parameters of segments (`;x=1`) are cut off.
 
     A slash at the end makes no segment. `.` and `..` are ordinary names. Raises AmbiguousPath.
+
+    `is_lenient` is for names that may contain every character, for example `a%2Fb`, and that may be empty.
     """
     if not raw_path.startswith("/") or _BROKEN_ESCAPE.search(raw_path):
         raise AmbiguousPath("Bad Request")
-    if "//" in raw_path:
+    if "//" in raw_path and not is_lenient:
         raise AmbiguousPath("Ambiguous URI empty segment")
     segments = [segment.split(";", 1)[0] for segment in raw_path[1:].split("/")]
     if segments[-1] == "":
         segments.pop()
-    return [_decoded(segment) for segment in segments]
+    return [_decoded(segment, is_lenient=is_lenient) for segment in segments]
 
 
-def _decoded(segment: str) -> str:
+def _decoded(segment: str, *, is_lenient: bool) -> str:
     if "%" not in segment:
         return segment
+    if not is_lenient:
+        _check_escapes(segment)
+    try:
+        return unquote_to_bytes(segment).decode()
+    except UnicodeDecodeError:
+        raise AmbiguousPath("Bad UTF-8 encoding") from None
+
+
+def _check_escapes(segment: str) -> None:
     for code in (bytes.fromhex(escape)[0] for escape in _ESCAPE.findall(segment)):
         if code == 0:
             raise AmbiguousPath("Bad Request")
@@ -44,7 +55,3 @@ def _decoded(segment: str) -> str:
             raise AmbiguousPath("Suspicious Path Character")
     if _DOTS.fullmatch(segment):
         raise AmbiguousPath("Bad Request")
-    try:
-        return unquote_to_bytes(segment).decode()
-    except UnicodeDecodeError:
-        raise AmbiguousPath("Bad UTF-8 encoding") from None

@@ -44,10 +44,11 @@ class HeaderRule:
 
 @dataclass(frozen=True, slots=True)
 class Cors:
-    """`access.control.allow.origin` and `access.control.allow.methods`. No origin means no header at all."""
+    """`access.control.allow.origin`, `.methods` and `.headers`. No origin means no header at all."""
 
     origins: Sequence[str] = ()
     methods: Sequence[str] = ()
+    allowed_headers: Sequence[str] = ("Content-Type",)
 
     def headers(self, call: Call) -> Mapping[str, str]:
         if not self.origins:
@@ -60,7 +61,7 @@ class Cors:
         if call.method == "OPTIONS" and "Access-Control-Request-Method" in call.headers:
             methods = self.methods or ("GET", "POST", "HEAD")
             headers["Access-Control-Allow-Methods"] = ",".join(methods)
-            headers["Access-Control-Allow-Headers"] = "Content-Type"
+            headers["Access-Control-Allow-Headers"] = ",".join(self.allowed_headers)
             headers["Access-Control-Max-Age"] = "60"
         return headers
 

@@ -200,3 +200,16 @@ def test_requests_are_answered_and_refused_in_the_order_of_jax_rs() -> None:
         "POST", "/things", body=b" " * (BODY_MAX_BYTES + 1), headers={"Content-Type": "application/json"}
     )
     assert too_long[0] == 413
+
+
+def test_lenient_paths_may_have_every_character_and_empty_names() -> None:
+    assert path_segments("/subjects/a%2Fb%25%5C/versions/", is_lenient=True) == [
+        "subjects",
+        "a/b%\\",
+        "versions",
+    ]
+    assert path_segments("/subjects//versions", is_lenient=True) == ["subjects", "", "versions"]
+    assert path_segments("/a%0Ab%00/%2E%2E", is_lenient=True) == ["a\nb\x00", ".."]
+    for path in ("/a%", "/a%2", "/%ff", "a"):
+        with pytest.raises(AmbiguousPath):
+            path_segments(path, is_lenient=True)
