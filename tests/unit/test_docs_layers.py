@@ -15,7 +15,12 @@ ROW = re.compile(r"(?:[\w.]+/?)(?: \| [\w.]+/?)*(?=  |$)")
 
 @pytest.mark.parametrize(
     ("container", "first"),
-    [("kcli", "  testing/"), ("kcli.server", "main.py"), ("kcli.connect", "program.py")],
+    [
+        ("kcli", "  testing/"),
+        ("kcli.server", "main.py"),
+        ("kcli.connect", "program.py"),
+        ("kcli.registry", "program.py                   a registry"),
+    ],
 )
 def test_the_list_of_rooms_is_the_contract(container: str, first: str) -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from kcli.config.definition import ConfigError
 from kcli.config.properties import Properties
@@ -23,6 +22,7 @@ from kcli.registry.config.without_effect import (
     refuse,
     warnings,
 )
+from kcli.registry.decisions.leadership import Identity
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 WILDCARD_HOSTS = ("", "0.0.0.0", "::")
@@ -56,6 +56,19 @@ class ElectionSettings:
     is_sticky: bool = False
     is_delayed: bool = False
     """Whether the registry joins the group only after its REST API serves reads."""
+
+    @property
+    def write_max_ms(self) -> int:
+        """The longest time of a request that a leader sends for a write.
+
+        A leader begins no write when the coordinator was silent for `lease_ms`. A write needs at most two requests.
+        So it ends before the session of the leader, after which the group can have another leader.
+        """
+        return (self.session_timeout_ms - self.heartbeat_interval_ms) // 3
+
+    @property
+    def lease_ms(self) -> int:
+        return self.heartbeat_interval_ms + self.write_max_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +119,16 @@ class RestConfig:
     """size.limit.filter.max.request.body.size, if the filter is on."""
     login: LoginSettings | None
 
-    def advertised_url(self, addresses: Sequence[Address]) -> str:
-        """The URL for other registries, such as `http://host:8081`. `addresses` are those of `listeners`."""
+    def identity(self, addresses: Sequence[Address], *, is_eligible: bool) -> Identity:
+        """How other registries find this one. `addresses` are those of `listeners`."""
         listener, bound = self.listeners[self.advertised], addresses[self.advertised]
         own_host = socket.getfqdn() if listener.host in WILDCARD_HOSTS else listener.host
-        address = Address(self.advertised_host or own_host, self.advertised_port or bound.port)
-        return f"{listener.scheme}://{address}"
+        return Identity(
+            scheme=listener.scheme,
+            host=self.advertised_host or own_host,
+            port=self.advertised_port or bound.port,
+            is_eligible=is_eligible,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,10 +142,10 @@ class RegistryConfig:
     access: AccessRules
     compatibility_level: str
     """In upper case, such as BACKWARD."""
-    validates_fields: bool
     validates_new_schemas: bool
     rejects_empty_subject: bool
     has_strict_references: bool
+    cached_schemas: int
     mode_is_mutable: bool
     schema_limits: SearchLimits
     subject_limits: SearchLimits
@@ -180,10 +197,10 @@ def _checked(texts: Mapping[str, str]) -> RegistryConfig:
         ),
         access=access_rules(values.text("kcli.access.rules")),
         compatibility_level=values.text("schema.compatibility.level").upper(),
-        validates_fields=values.boolean("schema.validate.fields"),
         validates_new_schemas=values.boolean("schema.validate.new.schemas"),
         rejects_empty_subject=values.boolean("schema.reject.empty.subject"),
         has_strict_references=values.boolean("schema.providers.reference.versions.strict"),
+        cached_schemas=values.integer("schema.cache.size"),
         mode_is_mutable=values.boolean("mode.mutability"),
         schema_limits=_limits(values, "schema"),
         subject_limits=_limits(values, "subject"),
@@ -324,9 +341,3 @@ def _login(values: Values) -> LoginSettings | None:
 
 def _with_prefix(texts: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {name.removeprefix(prefix): text for name, text in texts.items() if name.startswith(prefix)}
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL names this machine only, so that other machines cannot use it."""
-    host = urlsplit(url).hostname or ""
-    return host == "localhost" or host.startswith("127.") or host == "::1"

@@ -48,8 +48,7 @@ NO_EFFECT: Mapping[str, str] = {
     "request.queue.capacity.growby": _NO_JETTY,
     "request.queue.capacity.init": _NO_JETTY,
     "request.timeout.interrupt.enable": "a request is always ended at its limit of time",
-    "schema.cache.expiry.secs": "parsed schemas stay in a cache of fixed size",
-    "schema.cache.size": "parsed schemas stay in a cache of fixed size",
+    "schema.cache.expiry.secs": "a parsed schema stays in the cache until others need its place",
     "schema.canonicalize.on.consume": "schemas are returned as they are stored",
     "schema.providers.json.fetch.remote.schemas": "no schema is ever fetched from another server",
     "schema.registry.zk.namespace": _ZOOKEEPER,
@@ -87,6 +86,7 @@ REFUSED: Mapping[str, str] = {
     "rest.servlet.initializor.classes": _NO_JAVA,
     "schema.providers": f"{_NO_JAVA}. Avro, JSON Schema and Protobuf are built in",
     "schema.registry.resource.extension.class": f"{_NO_JAVA}. Use authentication.method and kcli.access.rules",
+    "schema.validate.fields": "kcli does not check the names of fields",
     "websocket.servlet.initializor.classes": _NO_JAVA,
 }
 """Keys with which a registry does not start, because it would otherwise lack a protection or a part."""

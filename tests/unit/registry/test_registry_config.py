@@ -9,7 +9,7 @@ from kcli.http.rest.listeners import RestListener
 from kcli.model.addresses import Address
 from kcli.registry.config.access_rules import AccessRules, Operation, access_rules
 from kcli.registry.config.keys import OLD_NAMES, REGISTRY
-from kcli.registry.config.settings import LoginSettings, RegistryConfig, is_loopback, registry_config
+from kcli.registry.config.settings import LoginSettings, RegistryConfig, registry_config
 from kcli.registry.config.without_effect import NO_EFFECT, REFUSED
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -124,7 +124,7 @@ def test_harmless_values_of_refused_keys_are_accepted() -> None:
 def test_keys_without_effect_and_unknown_keys_are_reported() -> None:
     it = config(
         {
-            "schema.cache.size": "5",
+            "schema.cache.expiry.secs": "5",
             "schema.compatability.level": "none",
             "kafkastore.retry.backoff.ms": "5",
             "kafkastore.retri.backoff.ms": "5",
@@ -132,7 +132,7 @@ def test_keys_without_effect_and_unknown_keys_are_reported() -> None:
         }
     )
     assert it.warnings == (
-        "schema.cache.size has no effect: parsed schemas stay in a cache of fixed size",
+        "schema.cache.expiry.secs has no effect: a parsed schema stays in the cache until others need its place",
         (
             "schema.compatability.level is not a configuration key of a schema registry. "
             "Did you mean schema.compatibility.level?"
@@ -154,19 +154,16 @@ def test_docs_list_the_keys_without_effect() -> None:
 
 def test_the_advertised_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getfqdn", lambda: "box.example")
-    bound = [Address("", 8081), Address("", 8443)]
     both = {"listeners": "http://0.0.0.0:8081,https://10.0.0.1:8443"}
-    assert config(both).rest.advertised_url(bound) == "http://box.example:8081"
-    https = config(both | {"inter.instance.protocol": "https"})
-    assert https.rest.advertised_url(bound) == "https://10.0.0.1:8443"
-    assert (
-        config(both | {"inter.instance.listener.name": "HTTPS"}).rest.advertised_url(bound)
-        == "https://10.0.0.1:8443"
-    )
-    named = config(both | {"host.name": "fe80::1", "host.port": "80"})
-    assert named.rest.advertised_url(bound) == "http://[fe80::1]:80"
-    assert is_loopback("http://localhost:8081") and is_loopback("http://[::1]:8081")
-    assert not is_loopback("http://box.example:8081")
+
+    def url(keys: dict[str, str]) -> str:
+        bound = [Address("", 8081), Address("", 8443)]
+        return config(both | keys).rest.identity(bound, is_eligible=True).url
+
+    assert url({}) == "http://box.example:8081"
+    assert url({"inter.instance.protocol": "https"}) == "https://10.0.0.1:8443"
+    assert url({"inter.instance.listener.name": "HTTPS"}) == "https://10.0.0.1:8443"
+    assert url({"host.name": "fe80::1", "host.port": "80"}) == "http://[fe80::1]:80"
 
 
 def test_tls_of_the_listener_takes_precedence_by_its_name() -> None:
@@ -187,7 +184,7 @@ def test_tls_of_the_listener_takes_precedence_by_its_name() -> None:
     assert config(requested).rest.ssl == {"ssl.client.auth": "requested"}
 
 
-def test_logins() -> None:
+def test_a_login_needs_a_realm_and_a_role() -> None:
     it = config(
         {
             "authentication.method": "BASIC",

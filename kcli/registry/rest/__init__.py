@@ -1,0 +1,1 @@
+"""The REST API of Confluent's schema registry 8.1."""

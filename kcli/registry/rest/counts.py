@@ -1,0 +1,64 @@
+"""Counts of the requests of the REST API, by resource."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kcli.http.rest.routing import Call, Handler, Reply, Route
+from kcli.registry.decisions.errors import RegistryError
+
+
+@dataclass(slots=True)
+class RouteCounts:
+    count: int = 0
+    errors: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class ApiCounts:
+    """`by_route` has a method and a template as its keys, so its size does not depend on the clients."""
+
+    by_route: dict[str, RouteCounts] = field(default_factory=dict)
+
+    def counted(self, route: Route) -> Handler:
+        """The handler of a route, which counts its requests."""
+        counts = self.by_route.setdefault(f"{route.method} {route.template}", RouteCounts())
+
+        async def handle(call: Call) -> Reply:
+            loop = asyncio.get_running_loop()
+            began, has_failed = loop.time(), True
+            try:
+                reply = await route.handler(call)
+                has_failed = reply.status >= 400
+            except RegistryError:
+                raise
+            finally:
+                counts.count += 1
+                counts.errors += has_failed
+                counts.seconds += loop.time() - began
+            return reply
+
+        return handle
+
+    def beans(self) -> Iterator[tuple[str, Mapping[str, float | str]]]:
+        totals = self.by_route.values()
+        errors = sum(counts.errors for counts in totals)
+        prefix = "kafka.schema.registry:type="
+        for name, value in (
+            ("api-success-count", sum(counts.count for counts in totals) - errors),
+            ("api-failure-count", errors),
+        ):
+            yield prefix + name, {name: float(value)}
+        for route, counts in self.by_route.items():
+            if counts.count:
+                yield (
+                    f'{prefix}requests,resource="{route}"',
+                    {
+                        "request-total": float(counts.count),
+                        "request-error-total": float(counts.errors),
+                        "request-time-seconds-total": counts.seconds,
+                    },
+                )
