@@ -92,9 +92,10 @@ class RegistryServer:
             raise CannotStart("Timed out waiting for join group to complete")
 
     async def stop(self) -> None:
-        await self.rest.stop()
+        # The other registries should have another leader before this one stops to answer.
         if self.registry.election is not None:
             await self.registry.election.stop()
+        await self.rest.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -131,9 +132,9 @@ class RegistryServer:
         """The metrics, with the name of their MBean."""
         prefix = "kafka.schema.registry:type="
         election = self.registry.election
-        values = {
-            "master-slave-role": float(self.registry.leads),
-            "node-count": float(0 if election is None else election.node_count),
+        values: dict[str, int] = {
+            "master-slave-role": 1 if self.registry.leads else 0,
+            "node-count": 0 if election is None else election.node_count,
             **self._decider.counts(),
         }
         for name, value in values.items():

@@ -78,7 +78,7 @@ class Decider:
         else:
             self._apply(change)
 
-    def counts(self) -> dict[str, float]:
+    def counts(self) -> dict[str, int]:
         """The numbers of versions, under the names of Confluent's metrics. A deleted version was created too."""
         counts = {"registered-count": 0, "deleted-count": 0}
         counts |= {f"{name}-schemas-{end}": 0 for name in _TYPES.values() for end in ("created", "deleted")}
@@ -90,7 +90,7 @@ class Decider:
             if name is not None:
                 counts[f"{name}-schemas-created"] += 1
                 counts[f"{name}-schemas-deleted"] += schema.deleted
-        return {name: float(count) for name, count in counts.items()}
+        return counts
 
     async def settled(self) -> None:
         """Returns when all records that have come are applied."""

@@ -101,16 +101,22 @@ class Election:
         end_s = None if since_s is None else since_s + self._settings.lease_ms / 1000
         return end_s is None or asyncio.get_running_loop().time() < end_s
 
-    async def wait_for_leader(self, timeout_s: float) -> Identity | None:
+    async def wait_for_leader(
+        self, timeout_s: float, *, other_than: Identity | None = None
+    ) -> Identity | None:
         """Returns the leader, which may be this registry, or None if none is known in this time."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._changes:
-                await self._changes.wait_for(lambda: self.leads or self._follows)
-        return self.identity if self.leads else self.leader if self._follows else None
+                await self._changes.wait_for(lambda: self._known_leader(other_than) is not None)
+        return self._known_leader(other_than)
 
-    @property
-    def _follows(self) -> bool:
-        return self.leader is not None and self.leader.text != self.identity.text
+    def _known_leader(self, other_than: Identity | None) -> Identity | None:
+        if self.leads:
+            return self.identity
+        leader = self.leader
+        if leader is None or leader.text in (self.identity.text, other_than and other_than.text):
+            return None
+        return leader
 
     async def joined(self) -> None:
         """Returns when the registry has joined the group for the first time."""

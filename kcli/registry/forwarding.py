@@ -31,7 +31,11 @@ _HEADERS = (
 
 
 class ForwardingFailed(KcliError):
-    """The leader has not answered."""
+    """The leader has not answered. It may have carried out the request."""
+
+
+class LeaderUnreachable(ForwardingFailed):
+    """The leader has not got the request, because its port is closed. Another leader may be elected."""
 
 
 class Forwarder:
@@ -59,6 +63,8 @@ class Forwarder:
                 connect_max_seconds=self._settings.connect_timeout_ms / 1000 or None,
                 read_max_seconds=self._settings.read_timeout_ms / 1000 or None,
             )
+        except ConnectionRefusedError as error:
+            raise LeaderUnreachable(f"{leader.url}: {error}") from error
         except (OSError, NotHttp, ResponseTooLong) as error:
             raise ForwardingFailed(f"{leader.url}: {error or type(error).__name__}") from error
         return Reply(answer.body or None, HTTPStatus(answer.status))

@@ -20,7 +20,7 @@ from kcli.registry.decisions.leadership import Identity
 from kcli.registry.decisions.registration import register, registered
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.election import Election
-from kcli.registry.forwarding import Forwarder, ForwardingFailed, is_forwarded
+from kcli.registry.forwarding import Forwarder, ForwardingFailed, LeaderUnreachable, is_forwarded
 from kcli.registry.store import NotLeader, RecordTooLarge, Store, StoreFailed, StoreTimedOut
 
 _log = logging.getLogger("kcli.registry")
@@ -186,17 +186,24 @@ class Registry:
         """
         if self.election is None:
             raise not_permitted("This registry is read-only, because kcli.read.only is set")
+        unreachable: LeaderUnreachable | None = None
+        leader: Identity | None = None
         try:
             for _ in range(LEADERS_MAX):
-                leader = await self.election.wait_for_leader(LEADER_WAIT_SECONDS)
+                other_than = None if unreachable is None else leader
+                leader = await self.election.wait_for_leader(LEADER_WAIT_SECONDS, other_than=other_than)
                 if leader is None or (leader is not self.election.identity and is_forwarded(call)):
                     break
-                if leader is not self.election.identity:
-                    return await self._forward(call, leader)
                 try:
+                    if leader is not self.election.identity:
+                        return await self._forward(call, leader)
                     return Reply(render(await self._shielded(self._decide_and_write(decide, characters))))
                 except NotLeader:
-                    continue
+                    unreachable = None
+                except LeaderUnreachable as error:
+                    unreachable = error
+            if unreachable is not None:
+                raise unreachable
         except ForwardingFailed as error:
             _log.warning("A request was not forwarded to the leader: %s", error)
             raise RegistryError(NOT_FORWARDED, operation.not_forwarded) from error
@@ -250,7 +257,7 @@ class Registry:
             raise StoreTimedOut("the records of an earlier write are not read yet") from None
 
     async def _shielded(self, work: Coroutine[object, object, T]) -> T:
-        """Waits for work that goes on if the client goes away, because half of a change must not stay."""
+        """Waits for work that continues if the client goes away, because half of a change must not stay."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -93,7 +93,7 @@ async def test_the_topic_is_created_and_its_records_are_those_of_java(tmp_path: 
 
 
 @on_a_loop
-async def test_a_registry_goes_on_where_the_last_one_has_ended(tmp_path: Path) -> None:
+async def test_a_registry_continues_where_the_last_one_has_ended(tmp_path: Path) -> None:
     async with node.running(tmp_path) as broker:
         async with registry(broker.port()) as it:
             assert (await it.json("POST", "/subjects/s/versions", {"schema": A}))[0] == 200

@@ -51,14 +51,14 @@ class ApiCounts:
             ("api-success-count", sum(counts.count for counts in totals) - errors),
             ("api-failure-count", errors),
         ):
-            yield prefix + name, {name: float(value)}
+            yield prefix + name, {name: value}
         for route, counts in self.by_route.items():
             if counts.count:
                 yield (
                     f'{prefix}requests,resource="{route}"',
                     {
-                        "request-total": float(counts.count),
-                        "request-error-total": float(counts.errors),
+                        "request-total": counts.count,
+                        "request-error-total": counts.errors,
                         "request-time-seconds-total": counts.seconds,
                     },
                 )

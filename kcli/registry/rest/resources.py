@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kcli.http.rest.routing import Call
+from kcli.model.java_text import trim
 from kcli.registry.config.access_rules import Operation
 from kcli.registry.decisions.configs import alias_of
 from kcli.registry.decisions.rules import Rules
@@ -40,4 +41,4 @@ class Desk:
 
     async def formatted(self, name: str, decision: Callable[[Rules], T], characters: int) -> T:
         """Reads a schema in a format. Only a format needs the parsed schema."""
-        return await self.registry.decider.decide(decision, characters if name.strip() else 0)
+        return await self.registry.decider.decide(decision, characters if trim(name) else 0)

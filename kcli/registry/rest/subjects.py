@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kcli.formats.registry.documents import RegisteredSchema, RegisterRequest, RegisterResponse
 from kcli.http.rest.routing import Call, Reply, Route
+from kcli.model.java_text import trim
 from kcli.registry.config.access_rules import Operation
 from kcli.registry.decider import characters_of
 from kcli.registry.decisions import checks, deletion, lists, lookup
@@ -173,7 +174,7 @@ class SubjectResources:
     async def _in_format(self, call: Call, reply: Reply) -> Reply:
         """The answer to a registration with its schema in another format."""
         format_name = call.query.get("format", "")
-        if not format_name.strip() or not isinstance(reply.body, dict):
+        if not trim(format_name) or not isinstance(reply.body, dict):
             return reply
         answer = RegisterResponse.from_json(reply.body)
         schema = await self._desk.formatted(
