@@ -44,6 +44,7 @@ case "${1##*.}" in
     ProducerPerformance) command=producer-perf-test ;;
     ReassignPartitionsCommand) command=reassign-partitions ;;
     ReplicaVerificationTool) command=replica-verification ;;
+    SchemaRegistryMain) command=schema-registry ;;
     StorageTool) command=storage ;;
     StreamsResetter) command=streams-application-reset ;;
     TopicCommand) command=topics ;;

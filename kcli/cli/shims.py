@@ -44,6 +44,7 @@ MAIN_CLASSES = {
     "ProducerPerformance": "producer-perf-test",
     "ReassignPartitionsCommand": "reassign-partitions",
     "ReplicaVerificationTool": "replica-verification",
+    "SchemaRegistryMain": "schema-registry",
     "StorageTool": "storage",
     "StreamsResetter": "streams-application-reset",
     "TopicCommand": "topics",
@@ -51,6 +52,8 @@ MAIN_CLASSES = {
     "VerifiableConsumer": "verifiable-consumer",
     "VerifiableProducer": "verifiable-producer",
 }
+CONFLUENT_SCRIPTS = {"schema-registry-start": "schema-registry"}
+"""Scripts of Confluent Platform, and the commands that replace them."""
 RUN_CLASS = "kafka-run-class.sh"
 # `exec` is a special built-in of the shell. So it uses the PATH that is assigned in the same command to find kcli.
 _HERE = '$(dirname "$0")'
@@ -58,9 +61,9 @@ _PATH = f'PATH="{_HERE}/../.venv/bin:{_HERE}:$PATH"'
 
 
 def shims() -> dict[str, str]:
-    """Returns scripts by file name: one for each tool that replaces a tool of Kafka, and kafka-run-class.sh."""
-    scripts = {tool.script: _shim(tool.name, tool.script) for tool in TOOLS.values() if tool.script}
-    return {**scripts, RUN_CLASS: _run_class()}
+    """Returns scripts by file name: one for each tool that replaces a script, and kafka-run-class.sh."""
+    scripts = {tool.script: tool.name for tool in TOOLS.values() if tool.script} | CONFLUENT_SCRIPTS
+    return {script: _shim(name, script) for script, name in scripts.items()} | {RUN_CLASS: _run_class()}
 
 
 def _shim(name: str, script: str) -> str:

@@ -70,6 +70,7 @@ OTHER: dict[str, str] = {
     "connect": "list --url http://{server}",
     "connect-standalone": "{missing}",
     "connect-distributed": "{missing}",
+    "schema-registry": "{missing}",
     "connect-plugin-path": "list --plugin-path {missing}",
 }
 """The other commands. They are only interrupted while they are imported."""

@@ -227,7 +227,7 @@ async def leads(it: Program) -> bool:
 
 
 @on_a_loop
-async def test_a_member_with_bad_metadata_stops_nobody(
+async def test_a_member_with_bad_metadata_stops_no_registry(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with node.running(tmp_path) as broker, registry(broker.port(), SESSION) as it:

@@ -36,6 +36,7 @@ class Tool:
 
 
 _TOPICS, _DATA, _GROUPS, _CONNECT = "Topics", "Records", "Groups", "Connect"
+_SCHEMAS = "Schemas"
 _CLUSTER, _SERVER = "Cluster", "Server and disk"
 
 TOOLS: dict[str, Tool] = {
@@ -254,6 +255,7 @@ TOOLS: dict[str, Tool] = {
             _CONNECT,
             place="connect.command",
         ),
+        Tool("schema-registry", "", "Run a schema registry with Confluent's REST API.", _SCHEMAS),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),
         Tool(

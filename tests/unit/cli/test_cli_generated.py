@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kcli import KAFKA_VERSION
 from kcli.cli.man import pages
-from kcli.cli.shims import MAIN_CLASSES, RUN_CLASS, shims
+from kcli.cli.shims import CONFLUENT_SCRIPTS, MAIN_CLASSES, RUN_CLASS, shims
 from kcli.cli.syntax.registry import TOOLS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -29,7 +29,8 @@ def test_shims_are_current() -> None:
         assert path.is_file(), f"{name} is missing; run: python -m kcli.cli.shims"
         assert path.read_text(encoding="utf-8") == text, f"{name} is stale; run: python -m kcli.cli.shims"
         assert os.access(path, os.X_OK), f"{name} cannot be executed"
-    checked_in = {path.name for name in ("kafka", "connect") for path in (ROOT / "bin").glob(f"{name}-*.sh")}
+    patterns = ("kafka-*.sh", "connect-*.sh", "schema-registry-*")
+    checked_in = {path.name for pattern in patterns for path in (ROOT / "bin").glob(pattern)}
     assert checked_in == set(shims())
 
 
@@ -72,7 +73,7 @@ def run_class(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_classes_of_kafka_are_run_as_the_commands_that_stand_for_them(tmp_path: Path) -> None:
     # kafka-server-stop.sh is a shell script in Kafka, too.
     scripts = {tool.name for tool in TOOLS.values() if tool.script} - {"server-stop"}
-    assert sorted(MAIN_CLASSES.values()) == sorted(scripts)
+    assert sorted(MAIN_CLASSES.values()) == sorted(scripts | set(CONFLUENT_SCRIPTS.values()))
     done = run_class(tmp_path, "kafka.Kafka", "server.properties", "--override", "node.id=2")
     assert done.stdout == "server-start server.properties --override node.id=2\n"
     done = run_class(tmp_path, "-loggc", "-name", "x", "org.apache.kafka.tools.TopicCommand", "--list")
