@@ -18,6 +18,10 @@ from kcli.registry.rest.access import Access
 T = TypeVar("T")
 
 
+LISTED_CHARACTERS = 20
+"""The characters whose parsing takes as long as one subject of a list: about 20 µs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """The registry, and the rules of access to it."""
@@ -38,6 +42,11 @@ class Desk:
     def aliased(self, subject: str) -> str:
         alias = alias_of(self.rules.state, normalized(subject))
         return alias if alias != normalized(subject) else subject
+
+    async def listed(self, decision: Callable[[Rules], T]) -> T:
+        """Makes a list of subjects or schemas, which takes long if there are many."""
+        subjects = len(list(self.rules.state.subjects()))
+        return await self.registry.decider.decide(decision, LISTED_CHARACTERS * subjects)
 
     async def formatted(self, name: str, decision: Callable[[Rules], T], characters: int) -> T:
         """Reads a schema in a format. Only a format needs the parsed schema."""

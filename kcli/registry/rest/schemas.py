@@ -36,13 +36,15 @@ class SchemaResources:
         return Reply(list(TYPES))
 
     async def _list(self, call: Call) -> Reply:
-        schemas = lists.schemas(
-            self._desk.rules,
-            call.query.get("subjectPrefix", ""),
-            deleted=flag(call, "deleted"),
-            latest_only=flag(call, "latestOnly"),
-            rule_type=call.query.get("ruleType", ""),
-            with_aliases=flag(call, "aliases"),
+        schemas = await self._desk.listed(
+            lambda rules: lists.schemas(
+                rules,
+                call.query.get("subjectPrefix", ""),
+                deleted=flag(call, "deleted"),
+                latest_only=flag(call, "latestOnly"),
+                rule_type=call.query.get("ruleType", ""),
+                with_aliases=flag(call, "aliases"),
+            )
         )
         readable = set(self._desk.access.readable(call, {schema.subject for schema in schemas}))
         shown = [schema for schema in schemas if schema.subject in readable]

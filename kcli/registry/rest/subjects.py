@@ -50,9 +50,8 @@ class SubjectResources:
     # Reads.
 
     async def _list(self, call: Call) -> Reply:
-        names = lists.subjects(
-            self._desk.rules, call.query.get("subjectPrefix", ALL_CONTEXTS), _deleted(call)
-        )
+        prefix = call.query.get("subjectPrefix", ALL_CONTEXTS)
+        names = await self._desk.listed(lambda rules: lists.subjects(rules, prefix, _deleted(call)))
         readable = self._desk.access.readable(call, names)
         return Reply(list(page(call, readable, self._config.subject_limits)))
 
