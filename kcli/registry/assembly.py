@@ -67,9 +67,9 @@ class RegistryServer:
         addresses = await self.rest.listen()
         self.ports = tuple(address.port for address in addresses)
         self.identity = self._config.rest.identity(addresses, is_eligible=self._config.election.is_eligible)
+        # Reads are answered from here on, although the first election of a group may take some seconds.
         if not self._config.read_only:
             await self._join()
-        self.rest.open()
         self._tasks.append(asyncio.create_task(self._check_own_url()))
 
     async def _join(self) -> None:

@@ -105,7 +105,7 @@ def decision_settings(config: RegistryConfig) -> Settings:
 
 
 class Registry:
-    """`election` is None for a registry that only reads."""
+    """`election` is None before the registry joins the group, and for a registry that only reads."""
 
     def __init__(self, config: RegistryConfig, decider: Decider, store: Store, forwarder: Forwarder) -> None:
         self.config = config
@@ -184,18 +184,21 @@ class Registry:
 
         `characters` are those of the schemas that the decision parses. Raises RegistryError.
         """
-        if self.election is None:
+        if self.config.read_only:
             raise not_permitted("This registry is read-only, because kcli.read.only is set")
+        election = self.election
+        if election is None:
+            raise RegistryError(NO_LEADER, operation.no_leader)
         unreachable: LeaderUnreachable | None = None
         leader: Identity | None = None
         try:
             for _ in range(LEADERS_MAX):
                 other_than = None if unreachable is None else leader
-                leader = await self.election.wait_for_leader(LEADER_WAIT_SECONDS, other_than=other_than)
-                if leader is None or (leader is not self.election.identity and is_forwarded(call)):
+                leader = await election.wait_for_leader(LEADER_WAIT_SECONDS, other_than=other_than)
+                if leader is None or (leader is not election.identity and is_forwarded(call)):
                     break
                 try:
-                    if leader is not self.election.identity:
+                    if leader is not election.identity:
                         return await self._forward(call, leader)
                     return Reply(render(await self._shielded(self._decide_and_write(decide, characters))))
                 except NotLeader:

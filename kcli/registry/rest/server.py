@@ -40,7 +40,7 @@ JETTY_HEADERS = ("X-Requested-With", "Content-Type", "Accept", "Origin")
 
 
 class RestServer:
-    """Listens from `listen` to `stop`. Requests wait until `open`, except /health."""
+    """Listens from `listen` to `stop`."""
 
     def __init__(
         self,
@@ -53,7 +53,6 @@ class RestServer:
         self._config = config
         self._registry = registry
         self._network = network
-        self._is_open = asyncio.Event()
         self._servers: list[HttpServer] = []
         self._listeners = listeners
         self._logins = logins
@@ -62,10 +61,6 @@ class RestServer:
     async def listen(self) -> Sequence[Address]:
         """Returns the addresses of the listeners. Raises OSError."""
         return [await self._listen(listener) for listener in self._listeners]
-
-    def open(self) -> None:
-        """Begins to answer requests."""
-        self._is_open.set()
 
     async def stop(self) -> None:
         for server in self._servers:
@@ -115,7 +110,6 @@ class RestServer:
         async def handle(call: Call) -> Reply:
             try:
                 async with asyncio.timeout(self._config.request_timeout_ms / 1000):
-                    await self._is_open.wait()
                     return await counted(call)
             except TimeoutError:
                 raise RegistryError(503, "the request took longer than request.timeout.ms") from None
@@ -125,17 +119,15 @@ class RestServer:
     async def _health(self, call: Call) -> Reply:
         """The state of this registry. Confluent's registries do not have this resource."""
         registry = self._registry
-        if not self._is_open.is_set():
-            return _state("starting", "The registry is still starting up.", HTTPStatus.SERVICE_UNAVAILABLE)
         if registry.store.error is not None:
             message = f"The topic is not read any more: {registry.store.error}"
             return _state("unhealthy", message, HTTPStatus.INTERNAL_SERVER_ERROR)
         election = registry.election
-        if election is None:
+        if registry.config.read_only:
             return _state("healthy", "This registry only reads.")
         if registry.leads:
             return _state("healthy", "This registry is the leader.")
-        leader = "unknown" if election.leader is None else election.leader.url
+        leader = "unknown" if election is None or election.leader is None else election.leader.url
         return _state("healthy", f"The leader is {leader}.")
 
     def _error_response(self, error: HttpError) -> Response:
