@@ -12,7 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from kcli.registry.decisions import schemas
+from kcli.runtime.network import SystemNetwork
+from kcli.server.beans.exposition.program_endpoint import MetricsServer
 from rigs import node
+from rigs.connect_programs import request
 from rigs.loops import on_a_loop
 from rigs.registry_programs import TYPE, Program, registry
 from rigs.small_schemas import small_language
@@ -340,3 +343,35 @@ async def test_lists_have_the_limits_of_the_configuration(tmp_path: Path) -> Non
                 status, body = await it.json("GET", path + query)
                 assert isinstance(body, list)
                 assert (status, len(body)) == (200, count)
+
+
+@on_a_loop
+async def test_metrics_have_the_names_of_confluent(tmp_path: Path) -> None:
+    async with node.running(tmp_path) as broker, registry(broker.port()) as it:
+        assert (await it.json("POST", "/subjects/s/versions", {"schema": A}))[0] == 200
+        assert (await it.json("POST", "/subjects/s/versions", {"schema": AB, "schemaType": "JSON"}))[0] == 409
+        assert (await it.json("POST", "/subjects/t/versions", {"schema": AB, "schemaType": "JSON"}))[0] == 200
+        assert (await it.json("DELETE", "/subjects/t/versions/1"))[0] == 200
+        metrics = MetricsServer(it.server.beans, SystemNetwork(), "127.0.0.1", 0)
+        await metrics.start()
+        try:
+            page = (await request(metrics.port, "GET", "/metrics")).body.decode()
+            beans = json.loads((await request(metrics.port, "GET", "/jmx")).body)["beans"]
+        finally:
+            await metrics.stop()
+    prefix = "kafka_schema_registry_"
+    for name, value in (
+        ("master_slave_role", 1),
+        ("node_count", 1),
+        ("registered_count", 2),
+        ("deleted_count", 1),
+        ("avro_schemas_created", 1),
+        ("json_schemas_deleted", 1),
+        ("api_success_count", 3),
+        ("api_failure_count", 1),
+    ):
+        assert f"\n{prefix}{name}_{name} {value}\n" in page
+    resource = '{resource="POST /subjects/{subject}/versions"}'
+    assert f"{prefix}requests_request_total{resource} 3\n" in page
+    assert f"{prefix}requests_request_error_total{resource} 1\n" in page
+    assert {"name": "kafka.schema.registry:type=master-slave-role", "master-slave-role": 1} in beans

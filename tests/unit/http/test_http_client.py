@@ -84,3 +84,22 @@ def test_a_closed_port_is_a_connection_error() -> None:
 def test_an_address_that_cannot_be_one_is_an_os_error(host: str) -> None:
     with pytest.raises(OSError):
         asyncio.run(client.get(Address(host, 1), "/", body_max_bytes=1))
+
+
+def test_a_server_that_does_not_answer_is_a_time_out() -> None:
+    async def story() -> None:
+        ended = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            ended.set()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+            url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/"
+            with pytest.raises(TimeoutError):
+                await client.request("GET", url, headers={}, body_max_bytes=1, read_max_seconds=0.01)
+            await ended.wait()
+
+    asyncio.run(story())

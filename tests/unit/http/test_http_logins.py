@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from kcli.http.logins import Logins
+from kcli.http.logins import Logins, user_of
 
 USERS = Logins({"ann": "se:cret", "bob": "pässword"})
 
@@ -41,3 +41,17 @@ def test_only_the_right_password_of_a_user_is_accepted(header: str | None, accep
 
 def test_passwords_are_not_shown() -> None:
     assert repr(USERS) == "Logins(2 users)"
+
+
+def test_a_login_may_be_compared_in_another_way_and_be_needed_only_somewhere() -> None:
+    logins = Logins(
+        {"ann": "DIGEST"},
+        matches=lambda stored, sent: stored.lower() == sent,
+        are_needed=lambda method, path: method != "OPTIONS" and path != "/health",
+    )
+    header = f"Basic {base64.b64encode(b'ann:digest').decode()}"
+    assert logins.accepts(header)
+    assert user_of(header) == "ann"
+    assert (user_of(None), user_of("Basic ?")) == ("", "")
+    assert not logins.are_needed("OPTIONS", "/") and not logins.are_needed("GET", "/health")
+    assert logins.are_needed("GET", "/")

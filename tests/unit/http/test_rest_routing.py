@@ -213,3 +213,47 @@ def test_lenient_paths_may_have_every_character_and_empty_names() -> None:
     for path in ("/a%", "/a%2", "/%ff", "a"):
         with pytest.raises(AmbiguousPath):
             path_segments(path, is_lenient=True)
+
+
+def test_an_api_may_have_types_of_its_own_and_consume_others() -> None:
+    own, other = "application/vnd.own+json", "application/octet-stream"
+
+    async def answer(
+        port: int, method: str, path: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> tuple[int, str]:
+        async with asyncio.timeout(30):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            lines = {"Host": "x", "Connection": "close", "Content-Length": str(len(body or b"")), **headers}
+            head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+            writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + (body or b""))
+            status_line, *fields = (await reader.read()).decode().partition("\r\n\r\n")[0].split("\r\n")
+            writer.close()
+        types = [field.partition(": ")[2] for field in fields if field.startswith("Content-Type: ")]
+        return int(status_line.split(" ")[1]), "".join(types)
+
+    async def story() -> None:
+        application = Application(
+            [*ROUTES, Route("GET", "/fails", fails), Route("GET", "/numbers/{number:int}", nothing)],
+            body_max_bytes=BODY_MAX_BYTES,
+            on_error=lambda error: error_reply(HTTPStatus.CONFLICT, str(error)),
+            media_types=(own, "application/json"),
+            consumes=(other, ""),
+            has_free_names=True,
+        )
+        server = HttpServer(application.routes(), SystemNetwork())
+        port = await server.start("127.0.0.1", 0)
+        try:
+            assert await answer(port, "GET", "/things/a%2Fb", {}) == (200, own)
+            assert await answer(port, "GET", "/fails", {}) == (409, own)
+            assert await answer(port, "GET", "/fails", {"Accept": "application/json"}) == (
+                409,
+                "application/json",
+            )
+            assert await answer(port, "GET", "/numbers/x", {}) == (404, own)
+            for sent in ({}, {"Content-Type": other}, {"Content-Type": own}):
+                assert (await answer(port, "POST", "/things", sent, b"{}"))[0] == 200
+            assert await answer(port, "POST", "/things", {"Content-Type": "text/plain"}, b"{}") == (415, "")
+        finally:
+            await server.stop()
+
+    asyncio.run(story())
