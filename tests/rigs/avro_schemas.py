@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -15,14 +16,41 @@ _PROPERTIES = ("b", "a", "connect.name", "précis")
 _TEXTS = ("", "x", "é", 'quote " and \\', "\u0001\t\u2028", "😀")
 _NUMBERS = (0, -1, 1.0, 0.1, 1e7, 1.5e-7, 123456789012, 1e300, True, None)
 
+_LOGICAL_TYPES = (
+    {"type": "int", "logicalType": "date"},
+    {"type": "int", "logicalType": "time-millis"},
+    {"type": "long", "logicalType": "time-micros"},
+    {"type": "long", "logicalType": "timestamp-millis"},
+    {"type": "long", "logicalType": "timestamp-micros"},
+    {"type": "long", "logicalType": "timestamp-nanos"},
+    {"type": "long", "logicalType": "local-timestamp-millis"},
+    {"type": "string", "logicalType": "uuid"},
+    {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+    {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 20},
+    {"type": "bytes", "logicalType": "decimal", "precision": 60},
+    {"type": "bytes", "logicalType": "decimal", "precision": 100, "scale": 50},
+    {"type": "bytes", "logicalType": "big-decimal"},
+)
+_LOGICAL_FIXED = (
+    {"size": 16, "logicalType": "uuid"},
+    {"size": 12, "logicalType": "duration"},
+    {"size": 5, "logicalType": "decimal", "precision": 11, "scale": 3},
+    {"size": 16, "logicalType": "decimal", "precision": 38},
+    {"size": 20, "logicalType": "decimal", "precision": 20, "scale": 20},
+)
+
 Schema = Any
 
 
 class SchemaMaker:
-    """Makes one schema. Named types have unique names, and are sometimes used again."""
+    """Makes one schema. Named types have unique names, and are sometimes used again.
 
-    def __init__(self, rng: Random) -> None:
+    With `has_logical_types`, some types have logical types, and then random values may be out of their ranges.
+    """
+
+    def __init__(self, rng: Random, *, has_logical_types: bool = False) -> None:
         self._rng = rng
+        self._has_logical_types = has_logical_types
         self._done: list[str] = []
         self._open: list[str] = []
         self._count = 0
@@ -41,6 +69,8 @@ class SchemaMaker:
         """Any schema. A use of an open record is only in a union with null, so that values end."""
         rng = self._rng
         if depth <= 0 or rng.random() < 0.35:
+            if self._has_logical_types and rng.random() < 0.5:
+                return dict(rng.choice(_LOGICAL_TYPES))
             kind = rng.choice(PRIMITIVES[in_union:])
             return kind if rng.random() < 0.8 else {"type": kind} | self._properties()
         choice = rng.randrange(7 if not in_union else 6)
@@ -137,6 +167,8 @@ class SchemaMaker:
     def _fixed(self) -> Schema:
         schema, full = self._named("fixed")
         self._done.append(full)
+        if self._has_logical_types and self._rng.random() < 0.7:
+            return schema | dict(self._rng.choice(_LOGICAL_FIXED))
         return schema | {"size": self._rng.randrange(1, 20)} | self._properties()
 
     def _named(self, kind: str) -> tuple[Schema, str]:
@@ -268,7 +300,9 @@ def _primitive(kind: Kind, rng: Random) -> Any:
         case Kind.BOOLEAN:
             return rng.random() < 0.5
         case Kind.INT:
-            return rng.choice((0, -1, 63, 64, -64, -65, 2**31 - 1, -(2**31), rng.randrange(10**6)))
+            return rng.choice(
+                (0, -1, 63, 64, -65, 2**31 - 1, -(2**31), rng.randrange(10**6), rng.randrange(10**8))
+            )
         case Kind.LONG:
             return rng.choice((0, 1, 2**63 - 1, -(2**63), rng.randrange(10**15)))
         case Kind.FLOAT:
@@ -276,6 +310,29 @@ def _primitive(kind: Kind, rng: Random) -> Any:
         case Kind.DOUBLE:
             return rng.choice((0.0, 1.0, 0.1, 1e300, 5e-324, -math.inf))
         case Kind.BYTES:
-            return rng.randbytes(rng.choice((0, 1, 5, 200)))
+            return rng.randbytes(rng.choice((0, 1, 5, 9, 16, 17, 200)))
         case _:
             return rng.choice(("", "a", "héé", "😀", "x" * 300))
+
+
+def column_values(column: Any) -> list[Any]:
+    """The values of an Arrow column, with numbers for dates and times, because Python has no dates after 9999."""
+    import pyarrow as pa
+
+    kind, is_null = column.type, column.is_null().to_pylist()
+    if pa.types.is_struct(kind):
+        fields = [column_values(part) for part in column.flatten()]
+        names = [field.name for field in kind]
+        values: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*fields, strict=True)]
+        values = values or [{} for _ in is_null]
+    elif pa.types.is_map(kind):
+        pairs = list(zip(column_values(column.keys), column_values(column.items), strict=True))
+        values = [dict(pairs[begin:end]) for begin, end in pairwise(column.offsets.to_pylist())]
+    elif pa.types.is_list(kind):
+        items = column_values(column.values)
+        values = [items[begin:end] for begin, end in pairwise(column.offsets.to_pylist())]
+    elif pa.types.is_temporal(kind):
+        values = column.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()
+    else:
+        values = column.to_pylist()
+    return [None if null else value for null, value in zip(is_null, values, strict=True)]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeGuard, cast
 
 from kcli.formats.avro import json_text
-from kcli.formats.avro.decoding import Form, Read, Readers
+from kcli.formats.avro.decoding import JSON, PLAIN, Form, Read, Readers
 from kcli.formats.avro.empty_items import empty_parts
 from kcli.formats.avro.encoding import Write, Writers
 from kcli.formats.avro.json_values import value_of
@@ -30,10 +30,10 @@ def avro_schema(text: str | bytes) -> AvroSchema:
 def avro_codec(schema: AvroSchema, reader: AvroSchema | None = None) -> ValueCodec:
     """Returns the codec of a schema. With `reader`, values are decoded as values of this other schema.
 
-    The functions of the codec raise InvalidAvro, a ValueError. They also accept and return a value of the schema "bytes" as it is, because Confluent's serializers
-    write such values without their length.
+    The functions of the codec raise InvalidAvro, a ValueError. They accept and return a value of the schema "bytes" as
+    it is, because Confluent's serializers write such values without their length.
     """
-    decode = _decoder(schema, reader, Form.PLAIN)
+    decode = _decoder(schema, reader, PLAIN)
     encode = _encoder(schema.root)
     return ValueCodec(lambda value: cast(Value, decode(value)), encode)
 
@@ -43,7 +43,7 @@ def json_decoder(schema: AvroSchema, reader: AvroSchema | None = None) -> Callab
 
     The function raises InvalidAvro.
     """
-    decode = _decoder(schema, reader, Form.JSON)
+    decode = _decoder(schema, reader, JSON)
     return lambda value: _SUPPLEMENTARY.sub(_surrogates, json_text.write(decode(value)))
 
 
@@ -128,7 +128,7 @@ def _raw_reader(part: Primitive, form: Form) -> Read:
 
     def read(data: bytes, at: int) -> tuple[object, int]:
         value = bytes(data[at:])
-        if form is Form.JSON:
+        if form is JSON:
             return value.decode("latin-1"), len(data)
         return value if convert is None else convert(value), len(data)
 

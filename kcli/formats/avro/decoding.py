@@ -5,9 +5,9 @@ A pair that cannot be read is an error only if a value has it, because a writer'
 
 from __future__ import annotations
 
-import enum
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_field
 from kcli.formats.avro.empty_items import EMPTY_ITEMS_MAX
@@ -35,18 +35,21 @@ Read = Callable[[bytes, int], tuple[object, int]]
 """Decodes the value at a position, and returns the value and the position after it."""
 
 
-class Form(enum.Enum):
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+Convert = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
     """The form of decoded values."""
 
-    PLAIN = enum.auto()
-    """Logical types have the types of Python, and the value of a union is the value of its branch."""
+    converter: Callable[[Primitive | Fixed], Convert | None]
+    """Returns the function that converts the stored values of a type."""
 
-    JSON = enum.auto()
-    """The JSON encoding of Avro: bytes are text with a character for each byte, a value of a union is an object with
-    the name of its branch, and logical types have no meaning."""
-
-
-_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+    field_of: Callable[[Union, Part], str | None]
+    """Returns the name under which an object has the value of a branch. None if the value stands alone."""
 
 
 class Readers:
@@ -97,7 +100,8 @@ class Readers:
         # If both schemas are one, a branch is read as itself, because the values show from which branch they come.
         is_same = writer is reader
         reads = [
-            self._branch(branch, branch) if is_same else self.of(branch, reader) for branch in writer.branches
+            self._branch(branch, branch, writer) if is_same else self.of(branch, reader)
+            for branch in writer.branches
         ]
         count = len(reads)
 
@@ -110,26 +114,15 @@ class Readers:
         return read
 
     def _reader_union(self, writer: Part, reader: Union) -> Read:
-        branch = self._chosen(writer, reader)
-        return _unreadable(writer, reader) if branch is None else self._branch(writer, branch)
+        branch = chosen_branch(writer, reader, self._comparison)
+        return _unreadable(writer, reader) if branch is None else self._branch(writer, branch, reader)
 
-    def _chosen(self, writer: Part, reader: Union) -> Part | None:
-        """The branch of a reader's union for a type of the writer.
-
-        A branch of the same name is taken even if it cannot read all values, because it may read this value.
-        """
-        named = [branch for branch in reader.branches if branch_name(branch) == branch_name(writer)]
-        readable = [branch for branch in reader.branches if self._comparison.can_read(branch, writer)]
-        alike = [branch for branch in readable if kind_of(branch) is kind_of(writer)]
-        return next(iter(named + alike + readable), None)
-
-    def _branch(self, writer: Part, branch: Part) -> Read:
+    def _branch(self, writer: Part, branch: Part, union: Union) -> Read:
         """Decodes a value of a union."""
         read = self.of(writer, branch)
-        is_null = isinstance(branch, Primitive) and branch.kind is Kind.NULL
-        if self._form is Form.PLAIN or is_null:
+        name = self._form.field_of(union, branch)
+        if name is None or kind_of(branch) is Kind.NULL:
             return read
-        name = branch_name(branch)
 
         def read_named(data: bytes, at: int) -> tuple[object, int]:
             value, at = read(data, at)
@@ -138,17 +131,15 @@ class Readers:
         return read_named
 
     def _primitive(self, kind: Kind, reader: Primitive) -> Read:
-        read = _PRIMITIVES[kind]
+        # A text that is read as bytes need not be UTF-8.
+        read = _PRIMITIVES[Kind.BYTES if reader.kind is Kind.BYTES else kind]
         promote = _PROMOTED.get((kind, reader.kind))
-        return self._stored(read if promote is None else _converted(read, promote), reader)
+        return self._stored(read if promote is None else converted(read, promote), reader)
 
     def _stored(self, read: Read, reader: Primitive | Fixed) -> Read:
         """Converts stored values to values of the form."""
-        if self._form is Form.JSON:
-            convert = _JSON.get(kind_of(reader))
-        else:
-            convert = None if reader.logical is None else from_stored(reader.logical)
-        return read if convert is None else _converted(read, convert)
+        convert = self._form.converter(reader)
+        return read if convert is None else converted(read, convert)
 
     def _record(self, writer: Record, reader: Record) -> Read:
         sources = {field.name: writer_field(field, writer) for field in reader.fields}
@@ -156,50 +147,67 @@ class Readers:
             id(source): field for field in reader.fields if (source := sources[field.name]) is not None
         }
         steps = [self._step(field, targets.get(id(field))) for field in writer.fields]
-        missing = [field for field in reader.fields if sources[field.name] is None]
-        if not missing and [name for name, _ in steps] == [field.name for field in reader.fields]:
+        names = [field.name for field in reader.fields]
+        if [name for name, _ in steps] == names:
             return _record(steps)
-        return self._evolved(steps, reader, missing)
+        defaults = [
+            (field.name, self._default(field, reader))
+            for field in reader.fields
+            if sources[field.name] is None
+        ]
+        return _evolved(steps, names, defaults)
 
     def _step(self, source: Field, target: Field | None) -> tuple[str | None, Read]:
         if target is None:
             return None, self.of(source.type, source.type)
         return target.name, self.of(source.type, target.type)
 
-    def _evolved(self, steps: list[tuple[str | None, Read]], reader: Record, missing: list[Field]) -> Read:
-        """Reads a record whose fields are not those of the writer, or in another order."""
-        names = [field.name for field in reader.fields]
-
-        def read(data: bytes, at: int) -> tuple[object, int]:
-            values: dict[str, object] = dict.fromkeys(names)
-            for name, read_field in steps:
-                value, at = read_field(data, at)
-                if name is not None:
-                    values[name] = value
-            for field in missing:
-                values[field.name] = self._default(field, reader)
-            return values, at
-
-        return read
-
-    def _default(self, field: Field, record: Record) -> object:
-        """The default of a field in the form of the reader. The default passes through the binary form, so that it
-        gets the types of decoded values."""
-        if field.default is None:
-            raise InvalidAvro(f"the field {field.name} of {record.name.full} has no default, and is missing")
+    def _default(self, field: Field, record: Record) -> Callable[[], object]:
+        """Returns a function that makes the default of a field. The default passes through the binary form, so that it
+        has the form of decoded values."""
         out = bytearray()
-        self._writers.of(field.type)(default_value(field.type, field.default.json), out)
-        return self.of(field.type, field.type)(bytes(out), 0)[0]
+        try:
+            if field.default is None:
+                raise InvalidAvro(missing_text(field, record))
+            self._writers.of(field.type)(default_value(field.type, field.default.json), out)
+        except InvalidAvro as error:
+            return _raising(str(error))
+        raw, read = bytes(out), self.of(field.type, field.type)
+        return lambda: read(raw, 0)[0]
+
+
+def chosen_branch(writer: Part, reader: Union, comparison: Comparison) -> Part | None:
+    """Returns the branch of a reader's union for a type of the writer.
+
+    A branch of the same name is taken even if it cannot read all values, because it may read this value.
+    """
+    named = [branch for branch in reader.branches if branch_name(branch) == branch_name(writer)]
+    readable = [branch for branch in reader.branches if comparison.can_read(branch, writer)]
+    alike = [branch for branch in readable if kind_of(branch) is kind_of(writer)]
+    return next(iter(named + alike + readable), None)
+
+
+def unreadable_text(writer: Part, reader: Part) -> str:
+    return f"the writer's {branch_name(writer)} cannot be read as {branch_name(reader)}"
+
+
+def missing_text(field: Field, record: Record) -> str:
+    return f"the field {field.name} of {record.name.full} has no default, and is missing"
+
+
+def _raising(text: str) -> Callable[[], object]:
+    def refuse() -> object:
+        raise InvalidAvro(text)
+
+    return refuse
 
 
 def _unreadable(writer: Part, reader: Part) -> Read:
-    def read(_data: bytes, _at: int) -> tuple[object, int]:
-        raise InvalidAvro(f"the writer's {branch_name(writer)} cannot be read as {branch_name(reader)}")
-
-    return read
+    refuse = _raising(unreadable_text(writer, reader))
+    return lambda data, at: (refuse(), at)
 
 
-def _converted(read: Read, convert: Callable[[object], object]) -> Read:
+def converted(read: Read, convert: Callable[[object], object]) -> Read:
     def read_converted(data: bytes, at: int) -> tuple[object, int]:
         value, at = read(data, at)
         return convert(value), at
@@ -212,6 +220,24 @@ def _record(steps: list[tuple[str | None, Read]]) -> Read:
         values = {}
         for name, read_field in steps:
             values[name], at = read_field(data, at)
+        return values, at
+
+    return read
+
+
+def _evolved(
+    steps: list[tuple[str | None, Read]], names: list[str], defaults: list[tuple[str, Callable[[], object]]]
+) -> Read:
+    """Reads a record whose fields are not those of the writer, or in another order."""
+
+    def read(data: bytes, at: int) -> tuple[object, int]:
+        values: dict[str, object] = dict.fromkeys(names)
+        for name, read_field in steps:
+            value, at = read_field(data, at)
+            if name is not None:
+                values[name] = value
+        for name, make in defaults:
+            values[name] = make()
         return values, at
 
     return read
@@ -336,11 +362,6 @@ def _as_single(value: object) -> object:
     return nearest_float(value)
 
 
-def _as_bytes(value: object) -> object:
-    assert isinstance(value, str), "the schema says so"
-    return value.encode()
-
-
 def _as_text(value: object) -> object:
     assert isinstance(value, bytes), "the schema says so"
     return value.decode("utf-8", "replace")  # any bytes are valid for the writer
@@ -351,7 +372,6 @@ _PROMOTED: Mapping[tuple[Kind, Kind], Callable[[object], object]] = {
     (Kind.LONG, Kind.FLOAT): _as_single,
     (Kind.INT, Kind.DOUBLE): _as_float,
     (Kind.LONG, Kind.DOUBLE): _as_float,
-    (Kind.STRING, Kind.BYTES): _as_bytes,
     (Kind.BYTES, Kind.STRING): _as_text,
 }
 
@@ -366,8 +386,17 @@ def _widened(value: object) -> object:
     return value + 0.0  # Java adds 0 to make a double, which also removes the sign of -0
 
 
-_JSON: Mapping[Kind, Callable[[object], object]] = {
+_JSON: Mapping[Kind, Convert] = {
     Kind.BYTES: _latin_text,
     Kind.FIXED: _latin_text,
     Kind.FLOAT: _widened,
 }
+
+PLAIN = Form(
+    lambda part: None if part.logical is None else from_stored(part.logical), lambda _union, _branch: None
+)
+"""Logical types have the types of Python, and the value of a union is the value of its branch."""
+
+JSON = Form(lambda part: _JSON.get(kind_of(part)), lambda _union, branch: branch_name(branch))
+"""The JSON encoding of Avro: bytes are text with a character for each byte, a value of a union is an object with the
+name of its branch, and logical types have no meaning."""
