@@ -1,7 +1,7 @@
 """The Arrow types of Avro types, for columns of many values.
 
 A union of several types becomes a struct with a field for each branch, of which one is not null. A record in itself
-becomes its JSON text, because no Arrow type contains itself.
+becomes its JSON text, because no Arrow type contains itself. Each type is one that Spark has too.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kcli.formats.avro.schema import (
 )
 from kcli.formats.codec import FormatError
 
-DECIMAL128_DIGITS, DECIMAL256_DIGITS = 38, 76
-"""The most digits of Arrow's decimal types. A larger decimal becomes text."""
+DECIMAL_DIGITS = 38
+"""The most digits of a decimal column, as in Spark. A larger decimal becomes text."""
 
 COLUMNS_MAX = 20_000
 """The most columns of a schema, with the columns in columns. A record has a column in each place that uses it, so a
@@ -53,15 +53,15 @@ _LOGICAL: Mapping[Logical, pa.DataType] = {
     Logical.UUID: pa.string(),
     Logical.DATE: pa.date32(),
     Logical.DURATION: pa.struct([("months", pa.int64()), ("days", pa.int64()), ("milliseconds", pa.int64())]),
-    Logical.TIME_MILLIS: pa.time32("ms"),
-    Logical.TIME_MICROS: pa.time64("us"),
-    # Spark has microseconds only.
+    # Spark's type for times is off by default, and it has no nanoseconds. Its own reader of Avro returns numbers too.
+    Logical.TIME_MILLIS: pa.int32(),
+    Logical.TIME_MICROS: pa.int64(),
+    Logical.TIMESTAMP_NANOS: pa.int64(),
+    Logical.LOCAL_TIMESTAMP_NANOS: pa.int64(),
     Logical.TIMESTAMP_MILLIS: pa.timestamp("us", tz="UTC"),
     Logical.TIMESTAMP_MICROS: pa.timestamp("us", tz="UTC"),
-    Logical.TIMESTAMP_NANOS: pa.timestamp("ns", tz="UTC"),
     Logical.LOCAL_TIMESTAMP_MILLIS: pa.timestamp("us"),
     Logical.LOCAL_TIMESTAMP_MICROS: pa.timestamp("us"),
-    Logical.LOCAL_TIMESTAMP_NANOS: pa.timestamp("ns"),
 }
 
 
@@ -118,8 +118,6 @@ def branch_fields(branches: Sequence[Part]) -> list[str]:
 def _logical(logical: LogicalType) -> pa.DataType:
     if logical.logical is not Logical.DECIMAL:
         return _LOGICAL[logical.logical]
-    if logical.precision <= DECIMAL128_DIGITS:
+    if logical.precision <= DECIMAL_DIGITS:
         return pa.decimal128(logical.precision, logical.scale)
-    if logical.precision <= DECIMAL256_DIGITS:
-        return pa.decimal256(logical.precision, logical.scale)
     return pa.string()

@@ -35,6 +35,8 @@ class Batch:
 
     def fail(self, rows: Ints, text: str) -> None:
         """Records the fault of some values. The first fault of a value counts."""
+        if not len(rows):
+            return
         code = self._texts.setdefault(text, len(self._texts))
         self._codes[rows[self._codes[rows] < 0]] = code
 
@@ -74,6 +76,8 @@ class Cursor:
     def fail(self, wrong: Bools, text: str) -> None:
         """Records a fault of the values in which `wrong` is true."""
         if wrong.any():
+            # A number beyond the end of its value belongs to the next value, and means nothing.
+            self.batch.fail(self.rows[wrong & (self.at > self.ends)], TOO_SHORT)
             self.batch.fail(self.rows[wrong], text)
             self.at = np.where(wrong, self.ends, self.at)
 

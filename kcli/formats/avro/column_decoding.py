@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kcli.formats.avro.arrow_types import (
-    DECIMAL128_DIGITS,
+    DECIMAL_DIGITS,
     Path,
     arrow_type,
     branch_fields,
@@ -176,7 +176,7 @@ class ColumnDecoders:
     def _binary(self, writer: Primitive, reader: Primitive, spans: Spans) -> Decode:
         logical = reader.logical
         if logical is not None and logical.logical in (Logical.DECIMAL, Logical.BIG_DECIMAL):
-            if logical.logical is Logical.DECIMAL and logical.precision <= DECIMAL128_DIGITS:
+            if logical.logical is Logical.DECIMAL and logical.precision <= DECIMAL_DIGITS:
                 return lambda cursor: decimal_column(*spans(cursor), logical, cursor)
             kind, convert = arrow_type(reader), column_converter(reader)
             assert convert is not None, "decimals are converted"
@@ -196,7 +196,7 @@ class ColumnDecoders:
         match None if logical is None else logical.logical:
             case Logical.DURATION:
                 return lambda cursor: duration_column(spans(cursor)[0], cursor)
-            case Logical.DECIMAL if logical is not None and logical.precision <= DECIMAL128_DIGITS:
+            case Logical.DECIMAL if logical is not None and logical.precision <= DECIMAL_DIGITS:
                 return lambda cursor: decimal_column(*spans(cursor), logical, cursor)
             case None:
                 return lambda cursor: cursor.binaries(*spans(cursor))
@@ -270,6 +270,8 @@ class ColumnDecoders:
         batch = Batch(pa.py_buffer(bytes(out)), 1)
         start, end, row = np.zeros(1, np.int64), np.full(1, len(out), np.int64), np.zeros(1, np.int64)
         column = self.of(field.type, field.type, path)(Cursor(batch, start, end, row))
+        if batch.has_faults:
+            return _failing(f"the default of the field {field.name} has no column value", kind)
         return lambda cursor: column.take(pa.array(np.zeros(len(cursor), np.int64)))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from kcli.formats.avro.column_cursor import TOO_SHORT, Cursor
+from kcli.formats.avro.column_cursor import Cursor
 from kcli.formats.avro.column_values import value_before
 from kcli.formats.avro.decoding import Read
 from kcli.formats.avro.empty_items import EMPTY_ITEMS_MAX
@@ -77,7 +77,6 @@ class _Decoding:
             sized.longs()
             part.join(negative, sized)
             counts = np.abs(counts)
-        part.fail(part.at > part.ends, TOO_SHORT)
         most = EMPTY_ITEMS_MAX if self.elements.is_empty else part.ends - part.at
         wrong = (counts > most) | (counts < 0)  # the lowest long has no absolute value
         part.fail(wrong, BLOCK_TOO_LONG)

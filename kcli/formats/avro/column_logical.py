@@ -15,7 +15,6 @@ from kcli.protocol.batches.record_starts import Bools, Ints
 
 Numbers = NDArray[np.generic]
 
-_MS_PER_DAY = 86_400_000
 _MILLIS_MAX = LONG_MAX // 1000
 DECIMAL_BYTES = 16
 _SIGN = np.uint64(1 << 63)
@@ -23,16 +22,6 @@ _SIGN = np.uint64(1 << 63)
 
 def _date(values: Numbers, _cursor: Cursor) -> pa.Array:
     return pa.array(values).cast(pa.date32())
-
-
-def _time(kind: pa.DataType, units_per_ms: int) -> Callable[[Numbers, Cursor], pa.Array]:
-    def column(values: Numbers, cursor: Cursor) -> pa.Array:
-        numbers = values.astype(np.int64)
-        wrong = (numbers < 0) | (numbers >= _MS_PER_DAY * units_per_ms)
-        cursor.fail(wrong, "a number is not a time of the day")
-        return pa.array(np.where(wrong, 0, values).astype(values.dtype)).cast(kind)
-
-    return column
 
 
 def _millis(kind: pa.DataType) -> Callable[[Numbers, Cursor], pa.Array]:
@@ -51,16 +40,12 @@ def _units(kind: pa.DataType) -> Callable[[Numbers, Cursor], pa.Array]:
 
 NUMBER_COLUMNS: Mapping[Logical, Callable[[Numbers, Cursor], pa.Array]] = {
     Logical.DATE: _date,
-    Logical.TIME_MILLIS: _time(pa.time32("ms"), 1),
-    Logical.TIME_MICROS: _time(pa.time64("us"), 1000),
     Logical.TIMESTAMP_MILLIS: _millis(pa.timestamp("us", tz="UTC")),
     Logical.TIMESTAMP_MICROS: _units(pa.timestamp("us", tz="UTC")),
-    Logical.TIMESTAMP_NANOS: _units(pa.timestamp("ns", tz="UTC")),
     Logical.LOCAL_TIMESTAMP_MILLIS: _millis(pa.timestamp("us")),
     Logical.LOCAL_TIMESTAMP_MICROS: _units(pa.timestamp("us")),
-    Logical.LOCAL_TIMESTAMP_NANOS: _units(pa.timestamp("ns")),
 }
-"""The functions that make columns of whole numbers."""
+"""The functions that make columns of whole numbers. Each other column of numbers has the stored numbers."""
 
 
 def duration_column(begins: Ints, cursor: Cursor) -> pa.Array:

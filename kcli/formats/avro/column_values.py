@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from kcli.formats.avro import json_text
 from kcli.formats.avro.arrow_types import (
-    DECIMAL256_DIGITS,
+    DECIMAL_DIGITS,
     Path,
     branch_fields,
     branches_with_values,
@@ -22,8 +22,6 @@ from kcli.formats.avro.numbers import InvalidAvro
 from kcli.formats.avro.schema import Fixed, Logical, LogicalType, Part, Primitive, Record, Union
 from kcli.model.java_text import LONG_MAX
 
-_MILLIS = (Logical.TIMESTAMP_MILLIS, Logical.LOCAL_TIMESTAMP_MILLIS)
-_TIMES = (Logical.TIME_MILLIS, Logical.TIME_MICROS)
 _MILLIS_MAX = LONG_MAX // 1000
 
 
@@ -99,21 +97,17 @@ def column_converter(part: Primitive | Fixed) -> Convert | None:
         return None
     convert = from_stored(logical)
     match logical.logical:
+        case Logical.TIMESTAMP_MILLIS | Logical.LOCAL_TIMESTAMP_MILLIS:
+            return _microseconds
         case Logical.DECIMAL:
             assert convert is not None, "decimals are converted"
             return _decimal(logical, convert)
-        case Logical.DURATION:
-            return convert
         case Logical.BIG_DECIMAL | Logical.UUID:
             assert convert is not None, "both are converted"
             text = convert
             return lambda value: value if isinstance(value, str) else str(text(value))
-        case _ if logical.logical in _MILLIS:
-            return _microseconds
-        case _ if logical.logical in _TIMES:
-            assert convert is not None, "times are converted"
-            check = convert
-            return lambda value: (check(value), value)[1]  # the conversion raises an error for a wrong time
+        case Logical.DURATION:
+            return convert
         case _:
             return None
 
@@ -124,7 +118,7 @@ def _decimal(logical: LogicalType, convert: Convert) -> Convert:
         assert isinstance(value, Decimal), "the type says so"
         if len(value.as_tuple().digits) > logical.precision:
             raise InvalidAvro(f"a number does not fit decimal({logical.precision}, {logical.scale})")
-        return value if logical.precision <= DECIMAL256_DIGITS else str(value)
+        return value if logical.precision <= DECIMAL_DIGITS else str(value)
 
     return decimal
 

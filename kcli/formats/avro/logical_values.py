@@ -23,7 +23,7 @@ _DURATION_FIELDS = ("months", "days", "milliseconds")
 def from_stored(logical: LogicalType) -> Convert | None:
     """Returns the function that converts a stored value. None if the stored value is the value itself.
 
-    A timestamp in nanoseconds stays a number, because Python's times have microseconds.
+    A timestamp in nanoseconds stays a number, because Python and Spark have microseconds.
     """
     if logical.logical is Logical.DECIMAL:
         scale = logical.scale

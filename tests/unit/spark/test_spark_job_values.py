@@ -16,10 +16,10 @@ from kcli.spark.jobs.shared.errors import JobError
 from rigs.protobuf import descriptors
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("fastavro")
 pytest.importorskip("google.protobuf")
 pytest.importorskip("pyspark")
 
+from kcli.formats.avro.codec import avro_codec, avro_schema  # noqa: E402
 from kcli.spark.jobs.records.bad_input import ERROR_HEADER, dead_letters  # noqa: E402
 from kcli.spark.jobs.records.values import ValueSpec, codec_of, decoded_values, record_codec  # noqa: E402
 
@@ -57,32 +57,34 @@ ORDER: Any = {
 
 def test_avro_types_there_and_back() -> None:
     codec = record_codec(json.dumps(AVRO).encode(), None)
-    decoded = decoded_values(pa.array([codec.values.encode(ORDER), None]), codec, 0, "avro")
+    assert codec.encode(ORDER) == avro_codec(avro_schema(json.dumps(AVRO))).encode(ORDER)
+    decoded = decoded_values(pa.array([codec.encode(ORDER), None]), codec, 0, "avro")
     first, second = decoded.to_pylist()
     assert first["error"] is None
     assert first["record"] | {"counts": dict(first["record"]["counts"])} == ORDER
     assert second == {"error": None, "record": None}  # a tombstone is no error
 
 
-@pytest.mark.parametrize(
-    "schema, said",
-    [
-        ("string", "must be a record"),
-        ({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "string"]}]}, "union"),
-        (
-            {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]},
-            "contains itself",
-        ),
-    ],
-)
-def test_avro_schemas_that_are_refused(schema: Any, said: str) -> None:
-    with pytest.raises(JobError, match=said):
-        record_codec(json.dumps(schema).encode(), None)
+def test_a_wrong_avro_value_is_an_error_with_its_reason() -> None:
+    codec = record_codec(json.dumps(AVRO).encode(), None)
+    wrong, right = decoded_values(
+        pa.array([b"12345\x02", b"12345" + codec.encode(ORDER)]), codec, 5, "avro"
+    ).to_pylist()
+    assert wrong == {
+        "error": "the value is not avro of the schema (the value ends too early)",
+        "record": None,
+    }
+    assert right["error"] is None and right["record"]["kind"] == "A"
+
+
+def test_an_avro_value_must_be_a_record() -> None:
+    with pytest.raises(JobError, match="must be a record"):
+        record_codec(b'"string"', None)
 
 
 def test_protobuf_values_become_columns() -> None:
     codec = record_codec(descriptors(), "shop.Order")
-    written = b"12345" + codec.values.encode({"id": 7})
+    written = b"12345" + codec.encode({"id": 7})
     decoded = decoded_values(pa.array([written]), codec, 5, "protobuf").to_pylist()
     assert decoded[0]["record"]["id"] == 7
     assert decoded[0]["record"]["at"] is None

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcli.command.options import Kind, option
-from kcli.formats.avro.codec import avro_codec, avro_schema
+from kcli.formats.avro.codec import avro_schema
+from kcli.formats.avro.schema import Record
 from kcli.formats.codec import FormatError, Value, ValueCodec
 from kcli.formats.protobuf.codec import message_class, protobuf_codec
 from kcli.spark.jobs.records.column_names import column_list, free_name, renamed
-from kcli.spark.jobs.records.column_types import avro_columns, protobuf_columns
+from kcli.spark.jobs.records.column_types import protobuf_columns
 from kcli.spark.jobs.shared.errors import JobError, require
 from kcli.spark.jobs.shared.options import JobOptions
 
@@ -62,7 +63,7 @@ class ValueSpec:
                 raise JobError(f"{self.format} values need a schema file")
             if not Path(self.schema).is_file():
                 raise JobError(f"there is no schema file {self.schema}")
-            require("fastavro" if self.format == "avro" else "google.protobuf", "kcli-streaming[spark]")
+            require("pyarrow" if self.format == "avro" else "google.protobuf", "kcli-streaming[spark]")
             codec_of(self)
         elif self.skip_bytes:
             raise JobError(f"bytes can be skipped in Avro and Protobuf values only, not in {self.format}")
@@ -179,10 +180,16 @@ def encoded(columns: list[Column], spec: ValueSpec) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordCodec:
-    """Decodes and encodes values of one Avro or Protobuf schema. `columns` is the Arrow type of the decoded values."""
+    """Decodes and encodes values of one Avro or Protobuf schema."""
 
     columns: pa.StructType
-    values: ValueCodec
+    """The Arrow type of the decoded values."""
+
+    decode: Callable[[pa.Array, int], tuple[pa.Array, pa.Array]]
+    """Decodes a column without the first bytes of each value. Returns the records, and the errors."""
+
+    encode: Callable[[Value], bytes]
+    """Encodes a row of such records."""
 
 
 def codec_of(spec: ValueSpec) -> RecordCodec:
@@ -202,10 +209,45 @@ def record_codec(schema: bytes, message: str | None) -> RecordCodec:
     the file is an Avro schema."""
     if message is not None:
         message_type = message_class(schema, message)
-        return RecordCodec(protobuf_columns(message_type.DESCRIPTOR), protobuf_codec(message_type))
+        columns, codec = protobuf_columns(message_type.DESCRIPTOR), protobuf_codec(message_type)
+        return RecordCodec(columns, _one_by_one(columns, codec), codec.encode)
+    from kcli.formats.avro.column_rows import row_encoder
+    from kcli.formats.avro.columns import ColumnDecoder
+
     declared = avro_schema(schema)
-    codec = avro_codec(declared)
-    return RecordCodec(avro_columns(declared), codec)
+    decoder = ColumnDecoder(declared)
+    if not isinstance(declared.root, Record):
+        raise JobError("the Avro schema must be a record")
+
+    def decode(values: pa.Array, skip_bytes: int) -> tuple[pa.Array, pa.Array]:
+        column = decoder.decode(values, skip_bytes)
+        return column.values, column.errors
+
+    return RecordCodec(decoder.type, decode, row_encoder(declared))
+
+
+def _one_by_one(
+    columns: pa.StructType, codec: ValueCodec
+) -> Callable[[pa.Array, int], tuple[pa.Array, pa.Array]]:
+    """Returns a function that decodes a column value by value."""
+    import pyarrow as pa
+
+    def decode(values: pa.Array, skip_bytes: int) -> tuple[pa.Array, pa.Array]:
+        errors: list[str | None] = []
+        records: list[Value] = []
+        for value in values.to_pylist():
+            error: str | None = None
+            record: Value = None
+            if value is not None:
+                try:
+                    record = codec.decode(value[skip_bytes:])
+                except Exception as wrong:  # the library may raise any exception for malformed bytes
+                    error = f"{type(wrong).__name__}: {wrong}"
+            errors.append(error)
+            records.append(record)
+        return pa.array(records, columns), pa.array(errors, pa.string())
+
+    return decode
 
 
 def _decoder(spec: ValueSpec) -> tuple[Callable[[Column], Column], StructType]:
@@ -236,7 +278,7 @@ def _encoder(spec: ValueSpec) -> Callable[[Column], Column]:
     rebuild = _rebuilder(spec)
 
     def encode(rows: pa.Array) -> pa.Array:
-        codec = rebuild().values
+        codec = rebuild()
         return pa.array([codec.encode(row) for row in rows.to_pylist()], pa.binary())
 
     encode.__annotations__ = {"rows": pa.Array, "return": pa.Array}
@@ -266,19 +308,8 @@ def decoded_values(values: pa.Array, codec: RecordCodec, skip_bytes: int, name: 
     If a value does not decode, `error` is set and `record` is null.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    errors: list[str | None] = []
-    records: list[Value] = []
-    for value in values.to_pylist():
-        error: str | None = None
-        record: Value = None
-        if value is not None:
-            try:
-                record = codec.values.decode(value[skip_bytes:])
-            except Exception as wrong:  # the libraries may raise any exception for malformed bytes
-                error = f"the value is not {name} of the schema ({type(wrong).__name__}: {wrong})"
-        errors.append(error)
-        records.append(record)
-    return pa.StructArray.from_arrays(
-        [pa.array(errors, pa.string()), pa.array(records, codec.columns)], names=["error", "record"]
-    )
+    records, reasons = codec.decode(values, skip_bytes)
+    errors = pc.binary_join_element_wise(f"the value is not {name} of the schema (", reasons, ")", "")
+    return pa.StructArray.from_arrays([errors, records], names=["error", "record"])
