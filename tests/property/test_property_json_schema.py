@@ -159,7 +159,7 @@ def changed(draw: st.DrawFn, schema: Any) -> Any:
         return draw(schemas())
     if not isinstance(schema, dict):
         return schema
-    result = {}
+    result: dict[str, Any] = {}
     for name, value in schema.items():
         if name in ("properties", "dependencies"):
             kept = {key: item for key, item in value.items() if draw(st.integers(0, 4))}

@@ -169,7 +169,7 @@ def column_decoder(schema: JsonSchema) -> ColumnDecoder | None:
     """Returns the decoder of an object whose properties have simple types, or None for any other schema."""
     import pyarrow as pa
 
-    found = _arrow_type(schema.node, DEPTH_MAX)
+    found = None if schema.node is None else _arrow_type(schema.node, DEPTH_MAX)
     return ColumnDecoder(found) if found is not None and pa.types.is_struct(found) else None
 
 

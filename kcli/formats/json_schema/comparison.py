@@ -8,7 +8,7 @@ compatible. If the pair is then incompatible, the loop starts again with what it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kcli.formats.codec import FormatError
@@ -30,10 +30,14 @@ from kcli.formats.json_schema.objects import object_differences
 from kcli.formats.json_schema.scalars import enum_differences, number_differences, string_differences
 from kcli.formats.json_schema.steps import IsCompatible, Pair, Steps
 
-PAIRS_MAX = 200_000
-"""The most pairs of schemas in a comparison, which takes about 10 µs a pair."""
+PAIRS_MAX = 100_000
+"""The most pairs of schemas in a comparison, which takes about 20 µs a pair."""
 DIFFERENCES_MAX = 1_000
 """The most differences of a pair. A recursive schema can have one difference on more paths than memory can keep."""
+CHARACTERS_MAX = 500_000_000
+"""The most characters of the paths in all lists of differences, because a path is copied for each schema around it."""
+CHARACTERS_OF_DIFFERENCE = 100
+"""A difference costs as much time as this many characters, although its path is short."""
 
 _BYTES = "bytes"
 
@@ -41,8 +45,9 @@ _BYTES = "bytes"
 def differences(original: Node, update: Node, compatible: frozenset[str]) -> list[Difference]:
     """Returns the differences, also the compatible ones. Raises FormatError for schemas that are too complex."""
     known: dict[Pair, list[Difference]] = {}
+    budget = _Budget()
     while True:
-        comparison = _Comparison(compatible, known)
+        comparison = _Comparison(compatible, known, budget)
         result = comparison.run(original, update)
         incompatible = comparison.incompatible_pairs()
         if not comparison.assumes or incompatible.keys() == known.keys():
@@ -51,11 +56,36 @@ def differences(original: Node, update: Node, compatible: frozenset[str]) -> lis
 
 
 @dataclass(slots=True)
+class _Budget:
+    """The work that a comparison may still do, in all passes."""
+
+    pairs: int = field(default_factory=lambda: PAIRS_MAX)
+    characters: int = field(default_factory=lambda: CHARACTERS_MAX)
+
+    def take_pair(self) -> None:
+        self.pairs -= 1
+        if self.pairs < 0:
+            raise FormatError(
+                f"the schemas are too complex: more than {PAIRS_MAX} pairs of schemas to compare"
+            )
+
+    def take_differences(self, found: Sequence[Difference]) -> None:
+        if not found:
+            return
+        self.characters -= (
+            sum([len(difference.path) for difference in found]) + len(found) * CHARACTERS_OF_DIFFERENCE
+        )
+        if self.characters < 0:
+            raise FormatError("the schemas are too complex: too many differences on long paths")
+
+
+@dataclass(slots=True)
 class _Comparison:
     """One pass. `known` are the pairs that are incompatible for certain, from the passes before."""
 
     compatible: frozenset[str]
     known: dict[Pair, list[Difference]]
+    budget: _Budget
     assumes: bool = False
     _results: dict[Pair, list[Difference]] = field(default_factory=dict)
     _running: set[Pair] = field(default_factory=set)
@@ -83,10 +113,7 @@ class _Comparison:
         return {pair: found for pair, found in self._results.items() if not self._is_compatible(found)}
 
     def _started(self, pair: Pair) -> tuple[Pair, Steps]:
-        if len(self._results) + len(self._running) >= PAIRS_MAX:
-            raise FormatError(
-                f"the schemas are too complex: more than {PAIRS_MAX} pairs of schemas to compare"
-            )
+        self.budget.take_pair()
         self._running.add(pair)
         return pair, _pair_differences(pair[0], pair[1], self._is_compatible)
 
@@ -105,6 +132,7 @@ class _Comparison:
 
     def _bounded(self, found: list[Difference]) -> list[Difference]:
         """Returns the differences, the incompatible ones first if there are too many."""
+        self.budget.take_differences(found)
         if len(found) <= DIFFERENCES_MAX:
             return found
         return sorted(found, key=lambda difference: difference.kind in self.compatible)[:DIFFERENCES_MAX]

@@ -17,6 +17,10 @@ from kcli.model.java_text import natural
 _SUB_SCHEMES = ("urn:", "tag:")
 
 
+class RemoteReferenceError(FormatError):
+    """Raised for a reference to a document that only the network has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document with schemas. `base` is its own URI, or the name of the reference."""
@@ -72,7 +76,9 @@ class Documents:
                 return place
         location = uri.partition("#")[0]
         if location.startswith(("http:", "https:")) and location not in self._by_uri:
-            raise FormatError(f"Remote schema reference fetching over HTTP(S) is disabled: {location}")
+            raise RemoteReferenceError(
+                f"Remote schema reference fetching over HTTP(S) is disabled: {location}"
+            )
         raise FormatError(f"Invalid JSON: could not resolve $ref '{reference}'")
 
     def _candidates(self, uri: str, reference: str, document: Document) -> Iterator[Place | None]:

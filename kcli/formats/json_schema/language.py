@@ -9,22 +9,28 @@ from typing import Literal
 from kcli.formats.codec import FormatError
 from kcli.formats.json_schema.builder import Builder
 from kcli.formats.json_schema.comparison import differences
-from kcli.formats.json_schema.documents import Documents
+from kcli.formats.json_schema.documents import Documents, RemoteReferenceError
 from kcli.formats.json_schema.kinds import compatible_kinds, incompatibility
 from kcli.formats.json_schema.nodes import Node, ObjectRules
 from kcli.formats.json_schema.text import Json, read_json, sorted_members, write_json
 from kcli.formats.schemas import CompatibilityPolicy, Incompatibility, SchemaType
 
 _RESERVED_PREFIX = "$$"
+_REMOTE = Incompatibility(
+    "REMOTE_REFERENCE", "#/", "A previous schema version contains an unsupported external reference"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonSchema:
-    """A valid schema. `node` is what a comparison sees, and `documents` are the schema and its references."""
+    """A valid schema. `node` is what a comparison sees, and `documents` are the schema and its references.
+
+    A stored schema has no node if it refers to the network, because Confluent's registry has fetched such documents.
+    """
 
     canonical: str
     documents: Documents
-    node: Node
+    node: Node | None
 
     @property
     def type(self) -> Literal[SchemaType.JSON]:
@@ -33,7 +39,7 @@ class JsonSchema:
     def normalized(self) -> JsonSchema:
         """Returns the schema with sorted members."""
         root = sorted_members(self.documents.main.root)
-        return _parsed(root, self.documents.references)
+        return _parsed(root, self.documents.references, is_new=False)
 
     def in_format(self, name: str) -> str:
         """Returns the canonical text, because JSON Schema has no other format."""
@@ -46,9 +52,17 @@ class JsonSchema:
     def incompatibilities(
         self, writer: JsonSchema, policy: CompatibilityPolicy
     ) -> tuple[Incompatibility, ...]:
-        """Returns the incompatible changes from the writer's schema to this schema."""
+        """Returns the incompatible changes from the writer's schema to this schema.
+
+        Schemas that cannot be compared, for example because they are too complex, are incompatible.
+        """
+        if self.node is None or writer.node is None:
+            return (_REMOTE,)
         compatible = compatible_kinds(policy)
-        found = differences(writer.node, self.node, compatible)
+        try:
+            found = differences(writer.node, self.node, compatible)
+        except FormatError as error:
+            return (Incompatibility("NOT_COMPARED", "#/", str(error)),)
         return tuple(incompatibility(difference) for difference in found if difference.kind not in compatible)
 
 
@@ -58,14 +72,20 @@ def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> JsonSchema
     As in Confluent's registry, only the keywords that are read must have the right type. A new schema must not have
     properties whose names begin with "$$".
     """
-    schema = _parsed(read_json(text), resolved)
-    rules = schema.node.rules
+    schema = _parsed(read_json(text), resolved, is_new=is_new)
+    rules = None if schema.node is None else schema.node.rules
     names = rules.properties if isinstance(rules, ObjectRules) else ()
     if is_new and any(name.startswith(_RESERVED_PREFIX) for name in names):
         raise FormatError(f"#: Field names cannot start with {_RESERVED_PREFIX} prefix")
     return schema
 
 
-def _parsed(root: Json, resolved: Mapping[str, str]) -> JsonSchema:
+def _parsed(root: Json, resolved: Mapping[str, str], *, is_new: bool) -> JsonSchema:
     documents = Documents.of(root, resolved)
-    return JsonSchema(write_json(root), documents, Builder(documents).root())
+    try:
+        node = Builder(documents).root()
+    except RemoteReferenceError:
+        if is_new:
+            raise
+        node = None
+    return JsonSchema(write_json(root), documents, node)

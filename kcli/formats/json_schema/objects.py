@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from kcli.formats.json_schema.kinds import Difference
 from kcli.formats.json_schema.nodes import Node, ObjectRules
@@ -16,6 +17,10 @@ from kcli.formats.json_schema.steps import (
     under,
 )
 from kcli.model.java_order import map_order, string_hash
+
+_HASHES_MAX = 10_000
+"""The most hashes of names that are kept, because a comparison meets each property many times."""
+_hash = lru_cache(maxsize=_HASHES_MAX)(string_hash)
 
 
 def object_differences(original: ObjectRules, update: ObjectRules, is_compatible: IsCompatible) -> Steps:
@@ -163,4 +168,4 @@ def _additional_differences(original: ObjectRules, update: ObjectRules) -> Steps
 def _names(original: Mapping[str, object], update: Mapping[str, object]) -> Iterable[str]:
     """Returns the names of both, in the order of a hash set of Java that was made from the first names."""
     capacity = max(16, 4 * len(original) // 3 + 1)
-    return map_order([*original, *update], string_hash, capacity=capacity)
+    return map_order([*original, *update], _hash, capacity=capacity)

@@ -605,11 +605,29 @@ def test_one_difference_on_very_many_paths_is_listed_a_bounded_number_of_times()
     assert len(found(fan("string"), fan("number"))) == 1000
 
 
+def test_very_long_paths_of_very_many_differences_end_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "CHARACTERS_MAX", 10_000_000)
+
+    def chain(kind: str) -> dict[str, Any]:
+        links = {
+            str(at): {**OPEN, "properties": {"a": {"$ref": f"#/definitions/{at + 1}"}}} for at in range(1500)
+        }
+        return {"$ref": "#/definitions/0", "definitions": {**links, "1500": {"type": kind}}}
+
+    assert found(chain("string"), chain("string")) == []
+    with pytest.raises(FormatError, match="too many differences on long paths"):
+        found(chain("string"), chain("number"))
+
+
 def test_a_comparison_of_too_many_pairs_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "PAIRS_MAX", 1000)
     members = [{"type": "object", "title": str(at)} for at in range(40)]
+    writer = schema({"anyOf": members})
+    reader = schema({"anyOf": [{**member, "maxProperties": 1} for member in members]})
     with pytest.raises(FormatError, match="too complex: more than 1000 pairs"):
-        found({"anyOf": members}, {"anyOf": [{**member, "maxProperties": 1} for member in members]})
+        differences(writer.node, reader.node, STRICT)
+    [reason] = reader.incompatibilities(writer, CompatibilityPolicy.LENIENT)
+    assert reason.kind == "NOT_COMPARED" and "too complex" in reason.message(reader="new", writer="old")
 
 
 def test_a_property_pattern_that_would_backtrack_is_searched_in_linear_time() -> None:
