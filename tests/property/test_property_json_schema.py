@@ -275,10 +275,13 @@ def damaged(draw: st.DrawFn, texts: st.SearchStrategy[bytes]) -> bytes:
     )
 
 
-@given(st.lists(damaged(TEXTS), max_size=12))
-def test_rows_are_the_same_in_a_block_and_one_by_one(values: list[bytes]) -> None:
+@given(st.lists(damaged(TEXTS) | st.none(), max_size=12), st.booleans(), st.booleans())
+def test_rows_are_the_same_in_a_block_and_one_by_one(
+    values: list[bytes | None], validates: bool, is_closed: bool
+) -> None:
     pytest.importorskip("pyarrow")
-    decoder = column_decoder(parsed(ROW))
+    schema = {**ROW, "required": ["a"], "additionalProperties": not is_closed}
+    decoder = column_decoder(parsed(schema), validates=validates)
     assert decoder is not None
     rows = decoder.decode(values)
     single = [decoder.decode_singly([value]) for value in values]

@@ -10,29 +10,17 @@ pyarrow's parser ends the process for a text such as `null`. So it only gets tex
 
 from __future__ import annotations
 
-import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
+from itertools import repeat
 from typing import TYPE_CHECKING
 
-from kcli.formats.codec import Value
+from kcli.formats.json_schema.arrow_types import arrow_type, fitted, is_implied, nodes_of
 from kcli.formats.json_schema.codec import decoded
 from kcli.formats.json_schema.language import JsonSchema
-from kcli.formats.json_schema.nodes import (
-    ArrayRules,
-    Combined,
-    Criterion,
-    Node,
-    NumberRules,
-    ObjectRules,
-    Plain,
-    StringRules,
-)
-from kcli.formats.json_schema.text import Json
-from kcli.model.java_numbers import decimal_to_double
-from kcli.model.java_text import LONG_MAX, LONG_MIN
+from kcli.formats.json_schema.nodes import ObjectRules
+from kcli.formats.json_schema.validation import value_validator
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,10 +29,6 @@ SINGLE_MAX = 8
 """A block of at most this many values with an error is decoded value by value."""
 BLOCK_VALUES = 2_048
 """The most values of a block, which costs one call of the parser, and again if a value in it is broken."""
-SHOWN_MAX = 50
-"""The most characters of a value in an error."""
-DEPTH_MAX = 30
-"""The most structures within each other in a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,50 +47,88 @@ class DecodedRows:
     errors: tuple[RowError, ...]
 
 
+_DecodeBlock = Callable[[Sequence[bytes], int, int, "list[pa.StructArray]", list[RowError]], None]
+"""Decodes the values from a start to an end, and adds their rows and errors to the lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """How values are validated. The types of the columns imply the schema if `is_implied`, except for nulls.
+
+    If `is_closed`, an object in the schema permits no other members.
+    """
+
+    check: Callable[[object, int], None]
+    is_implied: bool
+    is_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbering:
+    """The name of the member with the number of a row, which no producer can guess, and the begins of the rows."""
+
+    name: str = field(default_factory=lambda: f"row {secrets.token_hex(8)}")
+    begins: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        name = self.name.encode()
+        self.begins.extend(b'{"%b":%d,' % (name, row) for row in range(BLOCK_VALUES))
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnDecoder:
     """Decodes the values of a schema. Members that the schema does not name are left out."""
 
     type: pa.StructType
-    _number_name: str = field(default_factory=lambda: f"row {secrets.token_hex(16)}")
+    _check: _Check | None = None
+    _numbering: _Numbering = field(default_factory=_Numbering)
 
     def decode(self, values: Sequence[bytes | None]) -> DecodedRows:
         """Decodes values. A value that does not fit the types is an error of its row, and does not hinder others."""
-        import pyarrow as pa
-
-        parts: list[pa.StructArray] = []
-        errors: list[RowError] = []
-        for start in range(0, len(values), BLOCK_VALUES):
-            self._decode_block(values, start, min(start + BLOCK_VALUES, len(values)), parts, errors)
-        array = pa.concat_arrays(parts) if parts else pa.array([], self.type)
-        return DecodedRows(array, tuple(errors))
+        return self._decoded(values, self._decode_block)
 
     def decode_singly(self, values: Sequence[bytes | None]) -> DecodedRows:
         """Decodes values one by one, with the exact reader. It is slow, and the result is that of `decode`."""
+        return self._decoded(values, self._decode_each)
+
+    def _decoded(self, values: Sequence[bytes | None], decode_block: _DecodeBlock) -> DecodedRows:
+        import pyarrow as pa
+
+        rows = [row for row, value in enumerate(values) if value is not None]
+        texts = [value for value in values if value is not None]
+        parts: list[pa.StructArray] = []
         errors: list[RowError] = []
-        array = self._decoded_singly(values, 0, len(values), errors)
-        return DecodedRows(array, tuple(errors))
+        for start in range(0, len(texts), BLOCK_VALUES):
+            decode_block(texts, start, min(start + BLOCK_VALUES, len(texts)), parts, errors)
+        array = pa.concat_arrays(parts) if parts else pa.array([], self.type)
+        if len(texts) == len(values):
+            return DecodedRows(array, tuple(errors))
+        # The parser has no text for a null, so the rows of the other values are moved to their places.
+        places = dict(zip(rows, range(len(rows)), strict=True))
+        moved = array.take(pa.array([places.get(row) for row in range(len(values))], pa.int64()))
+        return DecodedRows(moved, tuple(RowError(rows[error.row], error.reason) for error in errors))
 
     def _decode_block(
         self,
-        values: Sequence[bytes | None],
+        values: Sequence[bytes],
         start: int,
         end: int,
         parts: list[pa.StructArray],
         errors: list[RowError],
     ) -> None:
         """Adds the rows of a block. The recursion is as deep as the logarithm of its length."""
-        array = self._parsed(values[start:end])
+        checks_each = self._check is not None and not self._check.is_implied
+        array = None if checks_each else self._parsed(values[start:end])
         if array is not None:
             parts.append(array)
-        elif end - start <= SINGLE_MAX:
-            parts.append(self._decoded_singly(values, start, end, errors))
+        elif checks_each or end - start <= SINGLE_MAX:
+            self._decode_each(values, start, end, parts, errors)
         else:
             middle = (start + end) // 2
             self._decode_block(values, start, middle, parts, errors)
             self._decode_block(values, middle, end, parts, errors)
 
-    def _parsed(self, values: Sequence[bytes | None]) -> pa.StructArray | None:
+    def _parsed(self, values: Sequence[bytes]) -> pa.StructArray | None:
         """Returns the rows of values that pyarrow's parser reads, or None if it cannot read all of them exactly."""
         import pyarrow as pa
         import pyarrow.json
@@ -114,13 +136,14 @@ class ColumnDecoder:
         text = self._numbered(values)
         if text is None:
             return None
-        numbered = pa.schema([pa.field(self._number_name, pa.int64()), *self.type])
+        numbered = pa.schema([pa.field(self._numbering.name, pa.int64()), *self.type])
+        others = "error" if self._check is not None and self._check.is_closed else "ignore"
         try:
             table = pyarrow.json.read_json(
                 pa.BufferReader(text),
                 read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
                 parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=numbered, newlines_in_values=False, unexpected_field_behavior="ignore"
+                    explicit_schema=numbered, newlines_in_values=False, unexpected_field_behavior=others
                 ),
             ).combine_chunks()
         except pa.ArrowException:
@@ -130,18 +153,18 @@ class ColumnDecoder:
         columns = [column.combine_chunks() for column in table.columns[1:]]
         if not all(map(_is_finite, columns)):
             return None
+        if self._check is not None and any(map(_has_nulls, columns)):
+            # Only the exact reader knows if a member is missing or null.
+            return None
         return pa.StructArray.from_arrays(columns, fields=list(self.type))
 
-    def _numbered(self, values: Sequence[bytes | None]) -> bytes | None:
+    def _numbered(self, values: Sequence[bytes]) -> bytes | None:
         """Returns the values as lines with their numbers, or None for values that are not objects on one line."""
-        name = self._number_name.encode()
-        lines = []
-        for number, value in enumerate(values):
-            if value is None or value[:1] != b"{" or value[1:2] not in _FIRST:
-                return None
-            lines.append(b'{"%b":%d,%b' % (name, number, value[1:]))
+        if not all(map(bytes.startswith, values, repeat(_BEGINS))):
+            return None
+        lines = [begin + value[1:] for begin, value in zip(self._numbering.begins, values, strict=False)]
         text = b"\n".join(lines)
-        if not lines or text.count(b"\n") != len(lines) - 1 or b"\r" in text:
+        if text.count(b"\n") != len(values) - 1 or b"\r" in text:
             return None
         try:
             text.decode()
@@ -149,84 +172,58 @@ class ColumnDecoder:
             return None
         return text
 
-    def _decoded_singly(
-        self, values: Sequence[bytes | None], start: int, end: int, errors: list[RowError]
-    ) -> pa.StructArray:
+    def _row(self, value: bytes) -> object:
+        """Decodes a value with the exact reader. Raises ValueError."""
+        tree = decoded(value)
+        if self._check is not None:
+            self._check.check(tree, len(value))
+        return fitted(tree, self.type, "#")
+
+    def _decode_each(
+        self,
+        values: Sequence[bytes],
+        start: int,
+        end: int,
+        parts: list[pa.StructArray],
+        errors: list[RowError],
+    ) -> None:
+        """Adds the rows of a block with the exact reader."""
         import pyarrow as pa
 
         rows: list[object] = []
         for row in range(start, end):
-            value = values[row]
             try:
-                rows.append(None if value is None else _fitted(decoded(value), self.type, "#"))
+                rows.append(self._row(values[row]))
             except ValueError as error:
                 rows.append(None)
                 errors.append(RowError(row, str(error)))
-        return pa.array(rows, self.type)
+        parts.append(pa.array(rows, self.type))
 
 
-def column_decoder(schema: JsonSchema) -> ColumnDecoder | None:
-    """Returns the decoder of an object whose properties have simple types, or None for any other schema."""
-    import pyarrow as pa
+def column_decoder(schema: JsonSchema, *, validates: bool = False) -> ColumnDecoder | None:
+    """Returns the decoder of an object whose properties have simple types, or None for any other schema.
 
-    found = None if schema.node is None else _arrow_type(schema.node, DEPTH_MAX)
-    return ColumnDecoder(found) if found is not None and pa.types.is_struct(found) else None
-
-
-# The first byte after the brace: the begin of a name. An object without members gets no number this way.
-_FIRST = frozenset({b'"', b" "})
-
-
-def _arrow_type(node: Node, depth: int) -> pa.DataType | None:
-    """Returns the type of a schema, or None if its values have no type or several types."""
-    import pyarrow as pa
-
-    node = node.referred
-    if depth == 0 or not isinstance(node.source, dict):
+    If `validates` is True, a value that the schema does not permit is an error of its row. Raises FormatError if the
+    values of the schema cannot be validated.
+    """
+    found = None if schema.node is None else arrow_type(schema.node)
+    if schema.node is None or found is None:
         return None
-    match node.rules:
-        case Combined():
-            return _combined_type(node.rules, depth)
-        case _ if "type" not in node.source:
-            return None
-        case StringRules():
-            return pa.string()
-        case NumberRules(is_integer=is_integer):
-            return pa.int64() if is_integer else pa.float64()
-        case Plain.BOOLEAN:
-            return pa.bool_()
-        case ArrayRules(every_item=item, items=()) if item is not None:
-            item_type = _arrow_type(item, depth - 1)
-            return None if item_type is None else pa.list_(item_type)
-        case ObjectRules(properties=properties) if properties:
-            return _struct_type(node.source, properties, depth)
-        case _:
-            return None
+    if not validates:
+        return ColumnDecoder(found)
+    nodes = nodes_of(schema.node)
+    check = _Check(
+        value_validator(schema.documents).check,
+        is_implied=all(map(is_implied, nodes)),
+        is_closed=any(
+            isinstance(node.rules, ObjectRules) and not node.rules.content.is_permitted for node in nodes
+        ),
+    )
+    return ColumnDecoder(found, check)
 
 
-def _struct_type(
-    source: Mapping[str, Json], properties: Mapping[str, Node], depth: int
-) -> pa.DataType | None:
-    """Returns the type of an object, whose fields are in the order of the schema's text."""
-    import pyarrow as pa
-
-    order = source["properties"]
-    assert isinstance(order, dict), "the builder has checked it"
-    fields = {name: _arrow_type(properties[name], depth - 1) for name in order}
-    return None if None in fields.values() else pa.struct(list(fields.items()))
-
-
-def _combined_type(rules: Combined, depth: int) -> pa.DataType | None:
-    """Returns the type of `T or null`, or of a type with other keywords such as `enum`."""
-    if rules.is_split:
-        typed = [
-            member for member in rules.members if isinstance(member.source, dict) and "type" in member.source
-        ]
-    elif rules.criterion is Criterion.ALL and len(rules.members) > 1:
-        return None
-    else:
-        typed = [member for member in rules.members if member.referred.rules is not Plain.NULL]
-    return _arrow_type(typed[0], depth - 1) if len(typed) == 1 else None
+# The brace and the begin of a name. An object without members has no place for a number.
+_BEGINS = (b'{"', b"{ ")
 
 
 def _counts_rows(column: pa.ChunkedArray, count: int) -> bool:
@@ -250,43 +247,12 @@ def _is_finite(column: pa.Array) -> bool:
     return pyarrow.compute.all(pyarrow.compute.is_finite(column)).as_py() is not False
 
 
-def _fitted(value: Value, expected: pa.DataType, path: str) -> object:
-    """Returns a value for an array of a type. Raises ValueError, with the place, if the value has another type."""
+def _has_nulls(column: pa.Array) -> bool:
+    """Whether a column has a null, also inside of its structures and lists."""
     import pyarrow as pa
 
-    if value is None:
-        return None
-    match value:
-        case dict() if pa.types.is_struct(expected):
-            return {
-                item.name: _fitted(value.get(item.name), item.type, f"{path}/{item.name}")
-                for item in expected
-            }
-        case list() if pa.types.is_list(expected):
-            return [_fitted(item, expected.value_type, f"{path}/{at}") for at, item in enumerate(value)]
-        case bool() if pa.types.is_boolean(expected):
-            return value
-        case str() if pa.types.is_string(expected):
-            return value
-        case bool():
-            pass
-        case int() | Decimal() if pa.types.is_integer(expected) and _is_long(value):
-            return round(value)
-        case int() | Decimal() if pa.types.is_floating(expected) and math.isfinite(decimal_to_double(value)):
-            return decimal_to_double(value)
-    raise ValueError(f"{path}: expected {expected}, found {_shown(value)}")
-
-
-def _is_long(value: int | Decimal) -> bool:
-    return LONG_MIN <= value <= LONG_MAX and (isinstance(value, int) or value == value.to_integral_value())
-
-
-def _shown(value: Value) -> str:
-    """Returns the value, or its type if the value may be long."""
-    match value:
-        case dict():
-            return "an object"
-        case list():
-            return "an array"
-        case _:
-            return repr(value) if isinstance(value, bool) else str(value)[:SHOWN_MAX]
+    if column.null_count:
+        return True
+    if pa.types.is_struct(column.type):
+        return any(map(_has_nulls, column.flatten()))
+    return pa.types.is_list(column.type) and _has_nulls(column.flatten())

@@ -21,6 +21,11 @@ def finds(pattern: str, text: str) -> bool:
     return _compiled(pattern).search(text) is not None
 
 
+def check_runs(pattern: str) -> None:
+    """Raises FormatError for a pattern that RE2 cannot run."""
+    _compiled(pattern)
+
+
 def check_pattern(pattern: str, path: str) -> None:
     """Raises FormatError if a pattern is no expression of Java. A pattern that only Java can run is accepted."""
     try:

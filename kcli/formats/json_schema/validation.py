@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from kcli.formats.codec import FormatError
 from kcli.formats.json_schema.documents import Document, Documents, Place
 from kcli.formats.json_schema.drafts import Draft
-from kcli.formats.json_schema.patterns import finds
+from kcli.formats.json_schema.patterns import check_runs, finds
 from kcli.formats.json_schema.scalars import is_multiple
 from kcli.formats.json_schema.text import Json, write_json
 
@@ -178,6 +178,7 @@ class _Copier:
         if not isinstance(schema, dict):
             return schema
         self._keywords |= schema.keys()
+        _check_patterns(schema)
         copy: dict[str, Json] = {}
         for keyword, value in schema.items():
             if keyword in _REFERENCES and isinstance(value, str):
@@ -200,6 +201,16 @@ class _Copier:
             others = copy.setdefault("allOf", [])
             assert isinstance(others, list), "the builder has checked it"
             others.append({"$ref": pointer})
+
+
+def _check_patterns(schema: dict[str, Json]) -> None:
+    """Raises FormatError if a schema has an expression that cannot run, so that no value needs it first."""
+    pattern, patterns = schema.get("pattern"), schema.get("patternProperties")
+    if isinstance(pattern, str):
+        check_runs(pattern)
+    if isinstance(patterns, dict):
+        for name in patterns:
+            check_runs(name)
 
 
 def _is_integer(_checker: object, value: object) -> bool:

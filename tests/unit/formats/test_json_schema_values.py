@@ -149,8 +149,9 @@ def test_a_schema_whose_values_cannot_be_validated_is_an_error() -> None:
     both = {"$schema": MODERN, "patternProperties": {"a": True}, "unevaluatedProperties": False}
     with pytest.raises(FormatError, match="are not validated"):
         check(both, "{}")
-    with pytest.raises(FormatError, match="look-around"):
-        check({"pattern": "(?=a)"}, '"a"')
+    for expression in ({"pattern": "(?=a)"}, {"patternProperties": {"(?=a)": True}}):
+        with pytest.raises(FormatError, match="look-around"):
+            json_codec(schema({"items": expression}), validates=True)
 
 
 def test_a_validation_that_repeats_its_work_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,6 +261,7 @@ SINGLE: list[tuple[bytes | None, dict[str, Any] | None, str | None]] = [
     (b'{"home":[]}', None, "#/home: expected struct<zip: int64>, found an array"),
     (b'{"name":"\xff"}', None, "no valid JSON"),
     (b"[1]", None, "#: expected struct"),
+    (b'{"name":"\\ud800"}', None, "'utf-8' codec can't encode"),
 ]
 
 
@@ -300,3 +302,53 @@ def test_values_are_decoded_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     [error] = rows.errors
     assert isinstance(error, RowError) and error.row == 17
     assert len(decoder(PERSON).decode([]).array) == 0
+
+
+def test_rows_are_validated_on_request() -> None:
+    pytest.importorskip("pyarrow")
+    values: list[bytes | None] = [GOOD, b'{"id":null}', None, b'{"kind":"c"}', b'{"home":{"zip":null}}', GOOD]
+    strict = column_decoder(schema(PERSON), validates=True)
+    assert strict is not None
+    rows = strict.decode(values)
+    assert [row and row["id"] for row in rows.array.to_pylist()] == [1, None, None, None, None, 1]
+    assert [(error.row, error.reason) for error in rows.errors] == [
+        (1, "#/id: None is not of type 'integer'"),
+        (3, "#/kind: 'c' is not one of ['a', 'b']"),
+        (4, "#/home/zip: None is not of type 'integer'"),
+    ]
+
+
+CLOSED = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+CLOSED_ROWS = [
+    (b'{"a":1,"b":"x"}', None),
+    (b'{"a":1,"b":null}', None),
+    (b'{"a":1}', None),
+    (b'{"b":"x"}', "#: 'a' is a required property"),
+    (b'{"a":1,"b":"x","c":1}', "#: the property 'c' is not permitted"),
+    (b'{"a":null,"b":"x"}', "#/a: None is not of type 'integer'"),
+    (b'{"a":1.5,"b":"x"}', "#/a: Decimal('1.5') is not of type 'integer'"),
+]
+
+
+@pytest.mark.parametrize(("data", "reason"), CLOSED_ROWS)
+@pytest.mark.parametrize("keywords", [{}, {"maxProperties": 3}])
+def test_rows_that_the_parser_reads_are_as_valid_as_single_values(
+    data: bytes, reason: str | None, keywords: dict[str, Any]
+) -> None:
+    pytest.importorskip("pyarrow")
+    strict = column_decoder(schema({**CLOSED, **keywords}), validates=True)
+    assert strict is not None
+    rows = strict.decode([b'{"a":1,"b":"x"}'] * 20 + [data])
+    assert [(error.row, error.reason) for error in rows.errors] == ([] if reason is None else [(20, reason)])
+
+
+def test_a_type_with_an_impossible_combination_permits_no_row() -> None:
+    pytest.importorskip("pyarrow")
+    strict = column_decoder(schema({**CLOSED, "anyOf": [{"type": "string"}, {"$ref": "#"}]}), validates=True)
+    assert strict is not None
+    assert len(strict.decode([b'{"a":1,"b":"x"}'] * 3).errors) == 3
