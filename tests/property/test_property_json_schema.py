@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -9,14 +10,18 @@ import pytest
 from hypothesis import assume, event, given
 from hypothesis import strategies as st
 
+from kcli.formats.codec import FormatError
 from kcli.formats.json_schema.codec import decoded
 from kcli.formats.json_schema.columns import column_decoder
 from kcli.formats.json_schema.comparison import differences
 from kcli.formats.json_schema.kinds import LENIENT, STRICT
 from kcli.formats.json_schema.language import JsonSchema, parse
 from kcli.formats.json_schema.validation import InvalidValueError, value_validator
+from kcli.formats.schemas import CompatibilityPolicy
 
 Schema = dict[str, Any] | bool
+
+MODERN = "https://json-schema.org/draft/2020-12/schema"
 
 NAMES = st.sampled_from(["a", "b", "c"])
 SMALL = st.integers(0, 3)
@@ -150,13 +155,16 @@ def schemas() -> st.SearchStrategy[Schema]:
     return st.recursive(plain, compound, max_leaves=6)
 
 
+SCHEMAS = schemas()
+
+
 @st.composite
 def changed(draw: st.DrawFn, schema: Any) -> Any:
     """The schema with some keywords or members left out, added or replaced."""
     if isinstance(schema, list):
         return [draw(changed(item)) for item in schema]
     if draw(st.integers(0, 7)) == 0:
-        return draw(schemas())
+        return draw(SCHEMAS)
     if not isinstance(schema, dict):
         return schema
     result: dict[str, Any] = {}
@@ -196,7 +204,7 @@ def valid_values(schema: JsonSchema) -> list[str]:
 
 @given(st.data())
 def test_the_reader_of_an_accepted_schema_reads_old_values(data: st.DataObject) -> None:
-    original = data.draw(schemas())
+    original = data.draw(SCHEMAS)
     update = data.draw(changed(original))
     writer, reader = parsed(original), parsed(update)
     found = differences(writer.node, reader.node, STRICT)
@@ -206,13 +214,13 @@ def test_the_reader_of_an_accepted_schema_reads_old_values(data: st.DataObject) 
     assert set(old) <= set(valid_values(reader))
 
 
-@given(schemas())
+@given(SCHEMAS)
 def test_a_schema_is_compatible_with_itself(schema: Schema) -> None:
     found = differences(parsed(schema).node, parsed(schema).node, STRICT)
     assert {difference.kind for difference in found} <= {"NOT_TYPE_NARROWED"}
 
 
-@given(schemas(), schemas())
+@given(SCHEMAS, SCHEMAS)
 def test_the_lenient_policy_accepts_what_the_strict_policy_accepts(original: Schema, update: Schema) -> None:
     writer, reader = parsed(original), parsed(update)
     strict = differences(writer.node, reader.node, STRICT)
@@ -228,7 +236,7 @@ JSON = st.recursive(
 )
 
 
-@given(JSON, schemas())
+@given(JSON, SCHEMAS)
 def test_the_canonical_and_the_normal_form_do_not_change_again(value: Any, schema: Schema) -> None:
     first = parsed({"x": value, "definitions": {"b": schema, "a": value}})
     assert parse(first.canonical, {}, is_new=False).canonical == first.canonical
@@ -236,6 +244,73 @@ def test_the_canonical_and_the_normal_form_do_not_change_again(value: Any, schem
     assert normal.normalized().canonical == normal.canonical
     assert parse(normal.canonical, {}, is_new=False).is_equal(normal)
     assert json.loads(normal.canonical) == json.loads(first.canonical)
+
+
+KEYWORDS = st.sampled_from(
+    [
+        *(
+            "$schema",
+            "$id",
+            "$ref",
+            "$dynamicRef",
+            "$defs",
+            "definitions",
+            "title",
+            "default",
+            "type",
+            "enum",
+            "const",
+        ),
+        *(
+            "properties",
+            "patternProperties",
+            "additionalProperties",
+            "required",
+            "dependencies",
+            "items",
+            "contains",
+        ),
+        *(
+            "prefixItems",
+            "minItems",
+            "uniqueItems",
+            "maxLength",
+            "pattern",
+            "multipleOf",
+            "exclusiveMinimum",
+            "a",
+        ),
+        *("allOf", "anyOf", "not", "if", "then", "unevaluatedProperties", "minContains", "dependentSchemas"),
+    ]
+)
+WORDS = st.sampled_from(
+    ["", "a", "#", "#/definitions/a", "//[", "http://x/a", "string", "object", "(", "urn:a:b"]
+)
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.sampled_from([0, 1, -1, 2.5, 10**30]) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYWORDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(
+    st.dictionaries(KEYWORDS, JUNK, max_size=6),
+    st.sampled_from([None, "http://json-schema.org/draft-04/schema", MODERN]),
+)
+def test_any_document_is_a_schema_or_has_an_error(document: dict[str, Any], draft: str | None) -> None:
+    try:
+        schema = parsed(document if draft is None else {"$schema": draft, **document})
+    except FormatError:
+        return
+    event("a schema")
+    assert not schema.incompatibilities(schema, CompatibilityPolicy.STRICT) or schema.node is None
+    try:
+        validator = value_validator(schema.documents)
+    except FormatError:
+        return
+    for value in VALUES:
+        with contextlib.suppress(InvalidValueError):
+            validator.check(decoded(json.dumps(value).encode()), 10)
 
 
 ROW = {

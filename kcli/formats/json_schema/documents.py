@@ -137,9 +137,9 @@ def joined(base: str, reference: str) -> str:
     """Returns the URI of a reference in a document."""
     if reference.startswith("#"):
         return base.partition("#")[0] + reference
-    if base.startswith(_SUB_SCHEMES) and not urlsplit(reference).scheme:
-        return base + reference
     try:
+        if base.startswith(_SUB_SCHEMES) and not urlsplit(reference).scheme:
+            return base + reference
         return urljoin(base, reference.removeprefix("./"))
     except ValueError:
         return reference

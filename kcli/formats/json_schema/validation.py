@@ -1,6 +1,5 @@
 """Validates values against a schema, with the library jsonschema.
 
-The schema is copied to one document, in which each reference is a pointer, so the library never looks for a document.
 Keywords with expressions run on RE2, and the steps are counted, because a value or a schema may be hostile.
 """
 
@@ -8,16 +7,16 @@ from __future__ import annotations
 
 import decimal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from kcli.formats.codec import FormatError
-from kcli.formats.json_schema.documents import Document, Documents, Place
+from kcli.formats.json_schema.bundle import bundled
+from kcli.formats.json_schema.documents import Documents
 from kcli.formats.json_schema.drafts import Draft
-from kcli.formats.json_schema.patterns import check_runs, finds
+from kcli.formats.json_schema.patterns import finds
 from kcli.formats.json_schema.scalars import is_multiple
 from kcli.formats.json_schema.text import Json, write_json
 
@@ -35,27 +34,6 @@ DEPTH_MAX = 100
 MESSAGE_MAX = 300
 """The most characters of a message of the library, which may contain the value."""
 
-_SETS = frozenset({"dependencies", "dependentSchemas", "patternProperties", "properties"})
-_SINGLE = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
-_LISTS = frozenset({"allOf", "anyOf", "oneOf", "items", "prefixItems"})
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_NAMES = frozenset(
-    {"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$schema", "$defs", "definitions"}
-)
 # These keywords apply schemas, so chains of them may repeat work or be as deep as the value.
 _COUNTED = frozenset(
     {
@@ -111,17 +89,28 @@ class _Steps(threading.local):
         return counted
 
 
+_STEPS = _Steps()
+
+
 @dataclass(frozen=True, slots=True)
 class ValueValidator:
     """Validates the values of one schema."""
 
     _validator: Validator
-    _steps: _Steps
 
     def check(self, value: object, size_bytes: int) -> None:
         """Raises InvalidValueError if the schema does not permit the value, whose text has `size_bytes`."""
-        self._steps.left = min(STEPS_MAX, STEPS_AT_LEAST + STEPS_PER_BYTE * size_bytes)
-        error = next(self._validator.iter_errors(value), None)
+        _STEPS.depth = 0
+        _STEPS.left = min(STEPS_MAX, STEPS_AT_LEAST + STEPS_PER_BYTE * size_bytes)
+        try:
+            error = next(self._validator.iter_errors(value), None)
+        except InvalidValueError:
+            raise
+        except Exception as failure:
+            # The library fails for schemas that a draft forbids and Confluent's registry accepts.
+            raise InvalidValueError(
+                f"the validation failed: {type(failure).__name__}: {failure}"[:MESSAGE_MAX]
+            ) from None
         if error is not None:
             place = "/".join(["#", *map(str, error.absolute_path)])
             raise InvalidValueError(f"{place}: {error.message[:MESSAGE_MAX]}")
@@ -129,88 +118,22 @@ class ValueValidator:
 
 def value_validator(documents: Documents) -> ValueValidator:
     """Returns the validator of a schema. Raises FormatError for a schema whose values cannot be validated safely."""
+    return ValueValidator(_validator_class(documents.main.draft)(bundled(documents)))
+
+
+@cache
+def _validator_class(draft: Draft) -> Callable[[Json], Validator]:
+    """Returns the library's validator of a draft, with the keywords of this module."""
     import jsonschema  # imported late, because few values are validated
 
-    draft = documents.main.draft
-    steps = _Steps()
     base = getattr(jsonschema, _CLASSES[draft])
     keywords = {**base.VALIDATORS, **_KEYWORDS}
-    keywords |= {name: steps.counted(keyword) for name, keyword in keywords.items() if name in _COUNTED}
-    types = (
-        base.TYPE_CHECKER if draft is Draft.DRAFT_4 else base.TYPE_CHECKER.redefine("integer", _is_integer)
-    )
-    validator = jsonschema.validators.extend(base, keywords, type_checker=types)
-    return ValueValidator(validator(_Copier(documents).copied()), steps)
-
-
-@dataclass(slots=True)
-class _Copier:
-    """Copies the schemas that a document reaches to one document."""
-
-    documents: Documents
-    _names: dict[int, str] = field(default_factory=dict)
-    _pending: deque[tuple[str, Place]] = field(default_factory=deque)
-    _keywords: set[str] = field(default_factory=set)
-
-    def copied(self) -> Json:
-        main = self.documents.main
-        definitions: dict[str, Json] = {}
-        root = self._pointer(Place(main.root, main, "#"))
-        while self._pending:
-            name, place = self._pending.popleft()
-            definitions[name] = self._copy(place.schema, place.document)
-        if {"unevaluatedProperties", "patternProperties"} <= self._keywords:
-            # The library runs these expressions on an engine that may take exponential time.
-            raise FormatError(
-                "values of a schema with unevaluatedProperties and patternProperties are not validated"
-            )
-        return {"$ref": root, "$defs": definitions}
-
-    def _pointer(self, place: Place) -> str:
-        """Returns the pointer to the copy of a schema."""
-        name = self._names.get(id(place.schema))
-        if name is None:
-            name = self._names[id(place.schema)] = str(len(self._names))
-            self._pending.append((name, place))
-        return f"#/$defs/{name}"
-
-    def _copy(self, schema: Json, document: Document) -> Json:
-        if not isinstance(schema, dict):
-            return schema
-        self._keywords |= schema.keys()
-        _check_patterns(schema)
-        copy: dict[str, Json] = {}
-        for keyword, value in schema.items():
-            if keyword in _REFERENCES and isinstance(value, str):
-                self._add_reference(copy, self._pointer(self.documents.target(value, schema, document)))
-            elif keyword in _SETS and isinstance(value, dict):
-                copy[keyword] = {name: self._copy(item, document) for name, item in value.items()}
-            elif keyword in _LISTS and isinstance(value, list):
-                copy[keyword] = [self._copy(item, document) for item in value]
-            elif keyword in _SINGLE:
-                copy[keyword] = self._copy(value, document)
-            elif keyword not in _NAMES:
-                copy[keyword] = value
-        return copy
-
-    def _add_reference(self, copy: dict[str, Json], pointer: str) -> None:
-        """Adds a reference. A second reference of a schema becomes a member of `allOf`."""
-        if "$ref" not in copy:
-            copy["$ref"] = pointer
-        else:
-            others = copy.setdefault("allOf", [])
-            assert isinstance(others, list), "the builder has checked it"
-            others.append({"$ref": pointer})
-
-
-def _check_patterns(schema: dict[str, Json]) -> None:
-    """Raises FormatError if a schema has an expression that cannot run, so that no value needs it first."""
-    pattern, patterns = schema.get("pattern"), schema.get("patternProperties")
-    if isinstance(pattern, str):
-        check_runs(pattern)
-    if isinstance(patterns, dict):
-        for name in patterns:
-            check_runs(name)
+    keywords |= {name: _STEPS.counted(keyword) for name, keyword in keywords.items() if name in _COUNTED}
+    types = base.TYPE_CHECKER
+    if draft is not Draft.DRAFT_4:
+        types = types.redefine("integer", _is_integer)
+    made: Callable[[Json], Validator] = jsonschema.validators.extend(base, keywords, type_checker=types)
+    return made
 
 
 def _is_integer(_checker: object, value: object) -> bool:

@@ -114,6 +114,8 @@ BROKEN = [
     ('{"patternProperties":{"[":true}}', "#/patternProperties: "),
     ('{"$ref":1}', "#/\\$ref: expected a text"),
     ('{"$ref":"#/definitions/a"}', "could not resolve \\$ref '#/definitions/a'"),
+    ('{"$id":"urn:a","$ref":"//["}', "could not resolve"),
+    ('{"$id":"//[","$ref":"a"}', "could not resolve"),
     ('{"$ref":"other.json"}', "could not resolve \\$ref 'other.json'"),
     ('{"$ref":"#/title","title":"x"}', "expected a boolean or an object, found a text"),
 ]

@@ -154,11 +154,55 @@ def test_a_schema_whose_values_cannot_be_validated_is_an_error() -> None:
             json_codec(schema({"items": expression}), validates=True)
 
 
+ENDLESS: list[Any] = [
+    {"anyOf": [{"$ref": "#"}]},
+    {"$schema": MODERN, "$ref": "#", "unevaluatedProperties": False},
+    {
+        "$ref": "#/definitions/a",
+        "definitions": {"a": {"allOf": [{"$ref": "#/definitions/b"}]}, "b": {"$ref": "#"}},
+    },
+]
+
+
+@pytest.mark.parametrize("value", ENDLESS)
+def test_a_schema_that_applies_itself_without_end_has_no_validation(value: Any) -> None:
+    parsed = parse(json.dumps(value).replace('{"$ref": "#"}', '{"not":{"$ref": "#"}}'), {}, is_new=True)
+    with pytest.raises(FormatError, match="applies itself to the same value"):
+        json_codec(parsed, validates=True)
+
+
+def test_a_chain_of_schemas_for_one_value_has_a_limit() -> None:
+    links = {str(at): {"allOf": [{"$ref": f"#/definitions/{at + 1}"}]} for at in range(60)}
+    with pytest.raises(FormatError, match="more than 50 schemas apply within each other"):
+        check({"$ref": "#/definitions/0", "definitions": {**links, "60": True}}, "1")
+
+
+STRANGE: list[tuple[Any, str]] = [
+    ({"$schema": DRAFT_4, "items": True}, "[1]"),
+    ({"$schema": MODERN, "contains": True, "minContains": "x"}, "[1]"),
+    (
+        {
+            "$schema": MODERN,
+            "$ref": "#/$defs/a",
+            "$dynamicRef": "#/$defs/a",
+            "$defs": {"a": {"type": "null"}},
+        },
+        "1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), STRANGE)
+def test_a_schema_that_the_library_does_not_expect_is_an_error_of_the_value(value: Any, text: str) -> None:
+    with pytest.raises(InvalidValueError):
+        check(value, text)
+
+
 def test_a_validation_that_repeats_its_work_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "STEPS_AT_LEAST", 1000)
-    links = {str(at): {"allOf": [{"$ref": f"#/definitions/{at + 1}"}] * 2} for at in range(30)}
+    links = {str(at): {"allOf": [{"$ref": f"#/definitions/{at + 1}"}] * 2} for at in range(15)}
     with pytest.raises(InvalidValueError, match="too many steps"):
-        check({"$ref": "#/definitions/0", "definitions": {**links, "30": True}}, "1")
+        check({"$ref": "#/definitions/0", "definitions": {**links, "15": True}}, "1")
     nested: Any = {}
     for _ in range(40):
         nested = {"anyOf": [nested], "unevaluatedProperties": {"type": "string"}}
@@ -349,6 +393,8 @@ def test_rows_that_the_parser_reads_are_as_valid_as_single_values(
 
 def test_a_type_with_an_impossible_combination_permits_no_row() -> None:
     pytest.importorskip("pyarrow")
-    strict = column_decoder(schema({**CLOSED, "anyOf": [{"type": "string"}, {"$ref": "#"}]}), validates=True)
+    strict = column_decoder(
+        schema({**CLOSED, "anyOf": [{"type": "string"}, {"type": "null"}]}), validates=True
+    )
     assert strict is not None
     assert len(strict.decode([b'{"a":1,"b":"x"}'] * 3).errors) == 3
