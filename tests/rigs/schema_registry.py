@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from kcli.formats.schemas import SchemaType, language_of
+
 Json = Any
 
 
@@ -61,8 +63,8 @@ class MemoryRegistry:
         return int(self.register(subject, body)["id"])
 
     def register(self, subject: str, body: dict[str, Json]) -> dict[str, Json]:
-        found = self._find(subject, body)
-        if found is not None:
+        body = self._canonical(body)
+        if (found := self._find(subject, body)) is not None:
             return found
         schema = {name: body.get(name) for name in ("schema", "references", "metadata", "ruleSet")}
         schema["schemaType"] = body.get("schemaType", "AVRO")
@@ -92,12 +94,12 @@ class MemoryRegistry:
                 offset, limit = int(query["offset"][0]), int(query["limit"][0])
                 return whole[offset : offset + limit]
             case "GET", ["schemas", "ids", number]:
-                return self._by("id", int(number))
+                return self._formatted(self._by("id", int(number)), query)
             case "GET", ["schemas", "ids", number, "versions"]:
                 held = self._holders(int(number))
                 return [{"subject": one["subject"], "version": one["version"]} for one in held]
             case "GET", ["schemas", "guids", guid]:
-                return self._by("guid", guid)
+                return self._formatted(self._by("guid", guid), query)
             case "GET", ["schemas", "guids", guid, "ids"]:
                 return [{"context": ".", "id": self._by("guid", guid)["id"]}]
             case "GET", ["contexts"]:
@@ -123,14 +125,15 @@ class MemoryRegistry:
             case "POST", ["versions"]:
                 return self.register(subject, body)
             case "POST", []:
-                found = self._find(subject, body)
+                found = self._find(subject, self._canonical(body))
                 if found is None:
                     raise Refused(40403, "Schema not found")
                 return found
             case "GET", ["versions"]:
                 return [held["version"] for held in self._known(subject)]
             case "GET", ["versions", version]:
-                return self._version(subject, version, deleted=query.get("deleted") == ["true"])
+                held = self._version(subject, version, deleted=query.get("deleted") == ["true"])
+                return self._formatted(held, query)
             case "GET", ["versions", version, "referencedby"]:
                 wanted = (subject, self._version(subject, version)["version"])
                 return sorted(
@@ -169,6 +172,30 @@ class MemoryRegistry:
                 if held[name] == value:
                     return held
         raise Refused(40403, f"Schema {value} not found")
+
+    def _canonical(self, body: dict[str, Json]) -> dict[str, Json]:
+        """The body with the text of a Protobuf schema, because Confluent's client sends its descriptor in base64."""
+        if body.get("schemaType") != "PROTOBUF":
+            return body
+        resolved: dict[str, str] = {}
+        self._resolve(body, resolved)
+        parsed = language_of(SchemaType.PROTOBUF).parse(body["schema"], resolved, is_new=False)
+        return {**body, "schema": parsed.canonical}
+
+    def _formatted(self, held: dict[str, Json], query: dict[str, list[str]]) -> dict[str, Json]:
+        """The schema in the format of the query. Only Protobuf has another: the descriptor in base64."""
+        if query.get("format") != ["serialized"] or held["schemaType"] != "PROTOBUF":
+            return held
+        resolved: dict[str, str] = {}
+        self._resolve(held, resolved)
+        parsed = language_of(SchemaType.PROTOBUF).parse(held["schema"], resolved, is_new=False)
+        return {**held, "schema": parsed.in_format("serialized")}
+
+    def _resolve(self, held: dict[str, Json], resolved: dict[str, str]) -> None:
+        for reference in held.get("references") or []:
+            used = self._version(reference["subject"], str(reference["version"]), deleted=True)
+            self._resolve(used, resolved)
+            resolved[reference["name"]] = used["schema"]
 
     def _holders(self, number: int) -> list[dict[str, Json]]:
         return [held for versions in self.subjects.values() for held in versions if held["id"] == number]

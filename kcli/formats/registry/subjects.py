@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.expiring import Expiring
 
 ANY_CLUSTER = "-"
 """The namespace of associations that stands for any cluster."""
-
-CACHED_MAX = 10_000
-"""The most topics whose subjects are remembered."""
 
 
 class Strategy(enum.StrEnum):
@@ -71,24 +69,23 @@ class Subjects:
     """The strategy of topics without an association."""
     cluster_id: str = ANY_CLUSTER
     """The id of the Kafka cluster, as the namespace of associations."""
-    _associated: dict[tuple[str, bool], str | None] = field(default_factory=dict)
+    _associated: Expiring[tuple[str, bool], tuple[str, ...]] = field(
+        default_factory=lambda: Expiring(float("inf"))
+    )
 
     async def subject(self, topic: str, record_name: str | None, *, is_key: bool) -> str:
         """Returns the subject of a schema. Raises FormatError if the strategy finds no subject, and RegistryError."""
         if self.strategy is not Strategy.ASSOCIATED:
             return plain_subject(self.strategy, topic, record_name, is_key=is_key)
-        if (topic, is_key) not in self._associated:
-            if len(self._associated) >= CACHED_MAX:
-                self._associated.clear()
-            self._associated[topic, is_key] = await self._association(topic, is_key=is_key)
-        associated = self._associated[topic, is_key]
-        return associated or plain_subject(self.fallback, topic, record_name, is_key=is_key)
-
-    async def _association(self, topic: str, *, is_key: bool) -> str | None:
         kind = "key" if is_key else "value"
-        subjects = await self.client.associated_subjects(self.cluster_id, topic, kind)
-        if len(subjects) > 1:
+        associated = self._associated.get((topic, is_key))
+        if associated is None:
+            associated = await self.client.associated_subjects(self.cluster_id, topic, kind)
+            self._associated.put((topic, is_key), associated)
+        if len(associated) > 1:
             raise FormatError(
-                f"the {kind}s of {topic} are associated with the subjects {', '.join(subjects)}"
+                f"the {kind}s of {topic} are associated with the subjects {', '.join(associated)}"
             )
-        return subjects[0] if subjects else None
+        return (
+            associated[0] if associated else plain_subject(self.fallback, topic, record_name, is_key=is_key)
+        )

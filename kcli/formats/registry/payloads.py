@@ -1,0 +1,162 @@
+"""The payloads of the three schema languages, for serializers and deserializers.
+
+A value is a `Value` of Python, or JSON as Confluent's console tools read and print it: the JSON encoding of Avro, the
+JSON mapping of Protobuf, or the JSON itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from kcli.formats.codec import FormatError, Value
+from kcli.formats.registry.deserializer import Decode
+from kcli.formats.registry.framing import path_bytes, read_path
+from kcli.formats.registry.schemas import LoadedSchema
+from kcli.formats.registry.serializer import Encoder
+from kcli.formats.schemas import SchemaType
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
+    from kcli.formats.avro.language import AvroSchema
+    from kcli.formats.protobuf.language import ProtobufSchema
+
+T = TypeVar("T")
+
+
+def value_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[Value]:
+    """Returns the function that decodes payloads to values. Raises FormatError."""
+    match writer.type:
+        case SchemaType.AVRO:
+            from kcli.formats.avro.codec import avro_codec
+
+            return _without_path(avro_codec(_avro(writer), None if reader is None else _avro(reader)).decode)
+        case SchemaType.JSON:
+            return _without_path(json.loads)
+        case SchemaType.PROTOBUF:
+            from kcli.formats.protobuf.codec import protobuf_codec
+
+            return _by_path(writer, reader, lambda message: protobuf_codec(message).decode)
+
+
+def json_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str]:
+    """Returns the function that decodes payloads to a line of JSON. Raises FormatError."""
+    match writer.type:
+        case SchemaType.AVRO:
+            from kcli.formats.avro.codec import json_decoder
+
+            return _without_path(json_decoder(_avro(writer), None if reader is None else _avro(reader)))
+        case SchemaType.JSON:
+            return _without_path(_json_line)
+        case SchemaType.PROTOBUF:
+            from kcli.formats.protobuf.json_text import to_json
+
+            return _by_path(writer, reader, lambda message: lambda raw: to_json(message.FromString(raw)))
+
+
+def value_encoder(schema: LoadedSchema, message: str | None = None) -> Encoder[Value]:
+    """Returns the function that encodes values. `message` is the full name of a Protobuf message, which is the first of
+    the file by default. Raises FormatError."""
+    match schema.type:
+        case SchemaType.AVRO:
+            from kcli.formats.avro.codec import avro_codec
+
+            return Encoder(avro_codec(_avro(schema)).encode)
+        case SchemaType.JSON:
+            return Encoder(lambda value: json.dumps(value).encode())
+        case SchemaType.PROTOBUF:
+            from kcli.formats.protobuf.codec import protobuf_codec
+
+            path, made = _message(schema, message)
+            return Encoder(protobuf_codec(made).encode, path)
+
+
+def json_encoder(schema: LoadedSchema, message: str | None = None) -> Encoder[str]:
+    """Returns the function that encodes a line of JSON. Raises FormatError as `value_encoder` does."""
+    match schema.type:
+        case SchemaType.AVRO:
+            from kcli.formats.avro.codec import json_encoder
+
+            return Encoder(json_encoder(_avro(schema)))
+        case SchemaType.JSON:
+            return Encoder(lambda text: _json_line(text.encode()).encode())
+        case SchemaType.PROTOBUF:
+            from kcli.formats.protobuf.json_text import from_json
+
+            path, made = _message(schema, message)
+            return Encoder(lambda text: bytes(from_json(text, made).SerializeToString()), path)
+
+
+def record_name(schema: LoadedSchema, message: str | None = None) -> str | None:
+    """Returns the name of a schema for the subject strategies that use it: the full name of an Avro type or of a
+    Protobuf message, or the title of a JSON Schema."""
+    match schema.type:
+        case SchemaType.AVRO:
+            return _avro(schema).full_name
+        case SchemaType.JSON:
+            document = json.loads(schema.text)
+            title = document.get("title") if isinstance(document, dict) else None
+            return title if isinstance(title, str) else None
+        case SchemaType.PROTOBUF:
+            from kcli.formats.protobuf.messages import message_name
+
+            return message or message_name(_protobuf(schema))
+
+
+def _without_path(decode: Callable[[bytes], T]) -> Decode[T]:
+    return lambda payload, path: decode(payload)
+
+
+def _avro(schema: LoadedSchema) -> AvroSchema:
+    from kcli.formats.avro.language import AvroSchema
+
+    parsed = schema.parsed
+    if not isinstance(parsed, AvroSchema):
+        raise FormatError(f"{schema.name} is {schema.type}, expected AVRO")
+    return parsed
+
+
+def _json_line(raw: bytes) -> str:
+    """Returns a JSON value as one line, with the digits of its numbers. Raises ValueError."""
+    value = json.loads(raw)
+    text = raw.decode().strip(" \t\r\n")
+    return json.dumps(value, ensure_ascii=False) if "\n" in text or "\r" in text else text
+
+
+def _by_path(
+    writer: LoadedSchema, reader: LoadedSchema | None, make: Callable[[type[Message]], Callable[[bytes], T]]
+) -> Decode[T]:
+    """Decodes messages of the types that their paths name, as types of the same name in the reader's schema."""
+    from kcli.formats.protobuf.messages import message_name, message_type
+
+    written = _protobuf(writer)
+    read = written if reader is None else _protobuf(reader)
+    decoders: dict[tuple[int, ...], Callable[[bytes], T]] = {}
+
+    def decode(payload: bytes, path: bytes | None) -> T:
+        place, at = read_path(payload if path is None else path)
+        if place not in decoders:
+            decoders[place] = make(message_type(read, message_name(written, place)))
+        return decoders[place](payload[at:] if path is None else payload)
+
+    return decode
+
+
+def _protobuf(schema: LoadedSchema) -> ProtobufSchema:
+    from kcli.formats.protobuf.language import ProtobufSchema
+
+    parsed = schema.parsed
+    if not isinstance(parsed, ProtobufSchema):
+        raise FormatError(f"{schema.name} is {schema.type}, expected PROTOBUF")
+    return parsed
+
+
+def _message(schema: LoadedSchema, name: str | None) -> tuple[bytes, type[Message]]:
+    """The path and the class of a message type by its full name, which is the first of the file by default."""
+    from kcli.formats.protobuf.messages import message_indexes, message_name, message_type
+
+    parsed = _protobuf(schema)
+    full_name = name or message_name(parsed)
+    return path_bytes(message_indexes(parsed, full_name)), message_type(parsed, full_name)
