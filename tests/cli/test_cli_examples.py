@@ -19,8 +19,10 @@ from kcli.cli.man import ROOT_EXAMPLES
 from kcli.cli.syntax.registry import TOOLS
 from kcli.cli.tools.connect.rest_calls import URL_VARIABLE
 from kcli.command.examples import Example
+from kcli.formats.registry.framing import id_prefix
 from kcli.testing.broker_process import BrokerProcess, free_port
 from rigs.connect_worker import WorkerProcess
+from rigs.schema_registry import MemoryRegistry, memory_registry
 
 SHELL_TIMEOUT_SECONDS = 120.0
 READY = "started"
@@ -46,6 +48,9 @@ log.dirs=node-logs
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 CONNECT_URL = "http://localhost:8083"
 """Where the examples look for a worker of Kafka Connect."""
+REGISTRY_URL = "http://localhost:8081"
+"""Where the examples look for a schema registry."""
+PAYMENT = '{"type":"record","name":"Payment","fields":[{"name":"cents","type":"long"}]}'
 LOGIN = f"""\
 security.protocol=SASL_PLAINTEXT
 sasl.mechanism=PLAIN
@@ -131,6 +136,19 @@ def worker(stage: tuple[BrokerProcess, Path]) -> Iterator[WorkerProcess]:
         yield worker
 
 
+@pytest.fixture(scope="module")
+def registry(stage: tuple[BrokerProcess, Path]) -> Iterator[MemoryRegistry]:
+    """A schema registry that has the schema of the records of the topic `payments`."""
+    from confluent_kafka import Producer
+
+    with memory_registry() as registry:
+        prefix = id_prefix(registry.put("payments-value", PAYMENT))
+        producer = Producer({"bootstrap.servers": stage[0].bootstrap})
+        producer.produce("payments", prefix + b"\x54")
+        assert producer.flush(60) == 0
+        yield registry
+
+
 @pytest.fixture
 def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     """A directory with the files that the examples name."""
@@ -152,6 +170,8 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
         (tmp_path / f"{name}.properties").write_text(LOGIN + secured)
     records = [{"key": f"k{number}", "value": f"v{number}"} for number in range(3)]
     (tmp_path / "records.json").write_text("".join(json.dumps(record) + "\n" for record in records))
+    (tmp_path / "payment.avsc").write_text(PAYMENT)
+    (tmp_path / "payments.jsonl").write_text('{"cents": 1250}\n')
     (tmp_path / "server.properties").write_text(SERVER.format(broker=free_port(), controller=free_port()))
     return tmp_path
 
@@ -171,6 +191,9 @@ def test_an_example_does_what_its_command_promises(
         url = request.getfixturevalue("worker").url
         monkeypatch.setenv(URL_VARIABLE, url)
         example = replace(example, shell=example.shell.replace(CONNECT_URL, url))
+    if REGISTRY_URL in example.shell:
+        url = request.getfixturevalue("registry").url
+        example = replace(example, shell=example.shell.replace(REGISTRY_URL, url))
     metrics = broker.overrides["kcli.metrics.listener"]
     shell = example.shell.replace("localhost:9092", broker.bootstrap).replace("localhost:9999", metrics)
     for address in ("localhost:9093", "h:9093"):

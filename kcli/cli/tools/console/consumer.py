@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.cli.client_properties import checked_login, client_properties, key_values, warn_unknown
 from kcli.cli.coroutines import run_coroutine
@@ -15,7 +16,6 @@ from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
-    ConnectingOptions,
     Kind,
     UsageError,
     flag,
@@ -27,6 +27,12 @@ from kcli.cli.tools.console import envelope, formatters
 from kcli.cli.tools.console.positions import start_ms
 from kcli.cli.tools.console.printer import Printer, is_positioned, start_offset
 from kcli.cli.tools.console.record_filter import record_filter
+from kcli.cli.tools.console.schema_options import (
+    FormatOptions,
+    refuse_without_format,
+    unknown_properties,
+    uses_schemas,
+)
 from kcli.cli.unreachable import explained
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError
@@ -36,13 +42,16 @@ from kcli.rdkafka.log import logger
 from kcli.rdkafka.lookup import LOOKUP_TIMEOUT_S
 from kcli.rdkafka.matching_topics import matcher
 
+if TYPE_CHECKING:
+    from kcli.cli.tools.console.schema_records import RecordDecoder
+
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 
 GROUP_NUMBERS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleConsumerOptions(ConnectingOptions):
+class ConsoleConsumerOptions(FormatOptions):
     topic: str | None = option("The topic to read.", metavar="topic")
     include: str | None = option(
         "Read every topic whose whole name matches this regular expression.", metavar="Java regex (String)"
@@ -82,7 +91,8 @@ class ConsoleConsumerOptions(ConnectingOptions):
         "A property of the formatter, as key=value. Keys: print.timestamp, print.partition, print.offset, "
         "print.delivery, print.epoch, print.headers, print.key, print.value, key.separator, "
         "line.separator, headers.separator, null.literal, key.deserializer, value.deserializer, "
-        "headers.deserializer.",
+        "headers.deserializer. With --value-format also the keys of Confluent's tools and clients: print.schema.ids, "
+        "schema.id.separator, schema.registry.url, use.latest.version, and so on.",
         metavar="prop",
         repeatable=True,
     )
@@ -161,14 +171,15 @@ def run(options: ConsoleConsumerOptions, output: Output) -> int:
     """Prints records until --max-messages, --timeout-ms or Ctrl-C, or until stdout is closed."""
     _check(options)
     show = _formatter(options, output)
+    decoder = _decoder(options)
     if _is_search(options):
-        return _search(options, show)
+        return _search(options, show, decoder)
     config: dict[str, object] | KafkaError
     try:
         config = configuration(options)
     except KafkaError as error:
         config = error
-    printer = Printer(options, show, record_filter(options.filter))
+    printer = Printer(options, show, record_filter(options.filter), decoder)
     traces: RecordTraces | None = None
     finish_on_sigterm()
     try:
@@ -191,21 +202,42 @@ def _is_search(options: ConsoleConsumerOptions) -> bool:
     return options.by_time or options.where is not None or options.partitions is not None
 
 
-def _search(options: ConsoleConsumerOptions, show: formatters.Formatter) -> int:
+def _decoder(options: ConsoleConsumerOptions) -> RecordDecoder | None:
+    """The decoder of keys and values with schemas."""
+    if not uses_schemas(options):
+        refuse_without_format(options)
+        return None
+    from kcli.cli.tools.console.schema_formats import formats_of
+    from kcli.cli.tools.console.schema_records import RecordDecoder
+
+    properties = _formatter_properties(options)
+    return RecordDecoder(formats_of(options, _client_properties(options), properties), properties)
+
+
+def _search(
+    options: ConsoleConsumerOptions, show: formatters.Formatter, decoder: RecordDecoder | None
+) -> int:
     """Prints the records of --by-time. The imports are here, because other runs of the tool do not need them."""
     from kcli.cli.tools.console.search import search
 
-    words = key_values((*options.consumer_property, *options.command_property))
-    from_file = client_properties(options.consumer_config or options.command_config, ())
-    properties = {**client_properties(None, (), options.client_properties), **from_file, **words}
+    properties = _client_properties(options)
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     if options.has("isolation-level"):
         properties["isolation.level"] = options.isolation_level
     if options.output == "tsv":
         sys.stdout.buffer.write(formatters.TSV_HEADER)
+    if decoder is not None:
+        decode, printed = decoder.decode, show
+        show = lambda message: printed(decode(message))  # noqa: E731
     count = run_coroutine(search(options, properties, show))
     warn(f"Processed a total of {count} messages")
     return 0
+
+
+def _client_properties(options: ConsoleConsumerOptions) -> dict[str, str]:
+    words = key_values((*options.consumer_property, *options.command_property))
+    from_file = client_properties(options.consumer_config or options.command_config, ())
+    return {**client_properties(None, (), options.client_properties), **from_file, **words}
 
 
 def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
@@ -232,6 +264,10 @@ def configuration(options: ConsoleConsumerOptions) -> dict[str, object]:
     if properties.get("group.protocol", "classic").lower() == "classic":
         properties.setdefault("partition.assignment.strategy", "range")
     limit_ms = round(LOOKUP_TIMEOUT_S * 1000) if is_positioned(options) else options.timeout_ms
+    if uses_schemas(options):
+        from kcli.cli.tools.console.schema_formats import without_registry_keys
+
+        properties = without_registry_keys(properties)
     config = explained(translate(checked_login(properties)), properties, limit_ms=limit_ms)
     # librdkafka must report the end of a partition: --last stops there, and a group commits the position after
     # transaction markers.
@@ -307,16 +343,20 @@ def _formatter(options: ConsoleConsumerOptions, output: Output) -> formatters.Fo
         return envelope.write
     if output.format == "tsv":
         return formatters.tsv_line
+    properties = _formatter_properties(options)
+    unknown = formatters.unknown_properties(options.formatter, properties)
+    used = "formatter-property" if options.formatter_property else "property"
+    warn_unknown(used, unknown_properties(options, unknown, ()), formatters.PROPERTIES)
+    return formatters.formatter(options.formatter, properties)
+
+
+def _formatter_properties(options: ConsoleConsumerOptions) -> dict[str, str]:
     properties = client_properties(options.formatter_config, ())
     if options.key_deserializer:
         properties["key.deserializer"] = options.key_deserializer
     if options.value_deserializer:
         properties["value.deserializer"] = options.value_deserializer
-    properties |= key_values((*options.property, *options.formatter_property))
-    unknown = formatters.unknown_properties(options.formatter, properties)
-    used = "formatter-property" if options.formatter_property else "property"
-    warn_unknown(used, unknown, formatters.PROPERTIES)
-    return formatters.formatter(options.formatter, properties)
+    return properties | key_values((*options.property, *options.formatter_property))
 
 
 command = Command(
@@ -329,6 +369,13 @@ command = Command(
             "Print the first ten records of a topic with their keys:",
             "kcli console-consumer --bootstrap-server localhost:9092 --topic orders \\\n"
             "  --from-beginning --max-messages 10 --property print.key=true",
+        ),
+        Example(
+            "Print an Avro value as JSON, in the latest version of its schema:",
+            "kcli console-consumer --bootstrap-server localhost:9092 --topic payments \\\n"
+            "  --from-beginning --max-messages 1 --value-format avro \\\n"
+            "  --schema-registry http://localhost:8081 --property use.latest.version=true",
+            is_kafkas=False,
         ),
         Example(
             'Print records of the last hour whose value contains "error", as JSON:',

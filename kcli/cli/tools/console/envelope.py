@@ -4,7 +4,8 @@
      "headers": [["name", "value"]], "key": null, "value": {"base64": "//4="}}
 
 Bytes are written as text if they are valid UTF-8. Other bytes are written as an object with their base64 text. A null
-stays null, and an empty key or value is the empty string. Headers are pairs, because a name may occur twice.
+stays null, and an empty key or value is the empty string. Headers are pairs, because a name may occur twice. A key or
+a value that was decoded by its schema is JSON within the envelope, so that its fields can be selected.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ MAX_TIMESTAMP_MS = 2**63 - 1
 _TYPES = {1: "CreateTime", 2: "LogAppendTime"}
 
 
+class JsonBytes(bytes):
+    """A key or a value that is one line of JSON."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRecord:
     """The parts of an envelope that can be sent.
@@ -43,28 +48,28 @@ class JsonRecord:
 def write(message: Message) -> bytes:
     """Returns a librdkafka message as one line of JSON."""
     kind, timestamp = message.timestamp()
-    record = {
+    fields = {
         "topic": message.topic(),
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": timestamp if kind in _TYPES else None,
         "timestampType": _TYPES.get(kind),
         "headers": [[name, _text(value)] for name, value in message.headers() or ()],
-        "key": _text(message.key()),
-        "value": _text(message.value()),
     }
-    return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+    beginning = json.dumps(fields, ensure_ascii=False)[:-1].encode()
+    return b'%b, "key": %b, "value": %b}\n' % (beginning, _json(message.key()), _json(message.value()))
 
 
-def read(line: bytes, number: int) -> JsonRecord | None:
+def read(line: bytes, number: int, *, json_key: bool = False, json_value: bool = False) -> JsonRecord | None:
     """Returns the record of a line, or None for a blank line. `number` is the line number from 1.
 
-    Raises CommandError for an invalid line.
+    With `json_key` or `json_value`, this part is any JSON, and the record has its text. Raises CommandError for an
+    invalid line.
     """
     if not line.strip(b" \t\r\n"):
         return None
     try:
-        return _envelope(json.loads(line))
+        return _envelope(json.loads(line), json_key=json_key, json_value=json_value)
     except RecursionError:
         reason = "it is nested too deeply"
     except json.JSONDecodeError as error:
@@ -76,6 +81,11 @@ def read(line: bytes, number: int) -> JsonRecord | None:
     raise CommandError(f"standard input, line {number}: {reason}")
 
 
+def _json(data: bytes | None) -> bytes:
+    """A key or a value in the envelope."""
+    return data if isinstance(data, JsonBytes) else json.dumps(_text(data), ensure_ascii=False).encode()
+
+
 def _text(data: bytes | None) -> str | dict[str, str] | None:
     if data is None:
         return None
@@ -85,7 +95,7 @@ def _text(data: bytes | None) -> str | dict[str, str] | None:
         return {BASE64: base64.b64encode(data).decode()}
 
 
-def _envelope(record: object) -> JsonRecord:
+def _envelope(record: object, *, json_key: bool, json_value: bool) -> JsonRecord:
     if not isinstance(record, dict):
         raise ValueError('expected an object, as in {"key": "k", "value": "v"}')
     for name in record:
@@ -95,12 +105,18 @@ def _envelope(record: object) -> JsonRecord:
     if "value" not in record:
         raise ValueError('the field "value" is missing; null there makes a tombstone')
     return JsonRecord(
-        key=_bytes(record.get("key"), "key"),
-        value=_bytes(record["value"], "value"),
+        key=_part(record.get("key"), "key", is_json=json_key),
+        value=_part(record["value"], "value", is_json=json_value),
         headers=_headers(record.get("headers")),
         partition=_whole(record.get("partition"), "partition", MAX_PARTITION),
         timestamp_ms=_whole(record.get("timestamp"), "timestamp", MAX_TIMESTAMP_MS),
     )
+
+
+def _part(value: object, name: str, *, is_json: bool) -> bytes | None:
+    if not is_json or value is None:
+        return _bytes(value, name)
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _bytes(value: object, name: str) -> bytes | None:

@@ -25,6 +25,10 @@ class FormatError(Exception):
     """Raised for a record that the formatter cannot print. With `--skip-message-on-error` the record is skipped."""
 
 
+class UndecodableRecord(FormatError):
+    """Raised for a record that does not fit its schema. The message names the record."""
+
+
 class Formatter(Protocol):
     def __call__(self, message: Message) -> bytes:
         """Returns the bytes to print for one librdkafka message. Raises FormatError if it cannot be printed."""

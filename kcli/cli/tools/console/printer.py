@@ -33,6 +33,7 @@ from kcli.rdkafka.matching_topics import MatchingTopics, matcher, max_age_s
 
 if TYPE_CHECKING:
     from kcli.cli.tools.console.consumer import ConsoleConsumerOptions
+    from kcli.cli.tools.console.schema_records import RecordDecoder
 
 # The most records in one call to librdkafka. With fewer records, the calls would take more CPU time. More records would
 # need much memory.
@@ -49,10 +50,15 @@ class Printer:
     """
 
     def __init__(
-        self, options: ConsoleConsumerOptions, show: formatters.Formatter, message_filter: Filter | None
+        self,
+        options: ConsoleConsumerOptions,
+        show: formatters.Formatter,
+        message_filter: Filter | None,
+        decoder: RecordDecoder | None = None,
     ) -> None:
         self.options = options
         self.show = show
+        self._decoder = decoder
         self.message_filter = message_filter
         self.count = 0
         self.seen = 0
@@ -212,10 +218,11 @@ class Printer:
                 continue
             self.seen += 1
             done.append(message)
-            if self.message_filter is not None and not self.message_filter(message):
-                continue
             try:
-                lines.append(self.show(message))
+                shown = message if self._decoder is None else self._decoder.decode(message)
+                if self.message_filter is not None and not self.message_filter(shown):
+                    continue
+                lines.append(self.show(shown))
             except formatters.FormatError as error:
                 if not self.options.skip_message_on_error:
                     failure = error
@@ -232,7 +239,10 @@ class Printer:
         if undecodable is not None:
             refuse_undecodable(undecodable)
         if failure is not None:
-            raise CommandError(f"java.lang.RuntimeException: {failure}") from failure
+            is_own = isinstance(failure, formatters.UndecodableRecord)
+            raise CommandError(
+                str(failure) if is_own else f"java.lang.RuntimeException: {failure}"
+            ) from failure
         return is_open
 
     def _write(self, text: bytes) -> bool:

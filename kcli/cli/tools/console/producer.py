@@ -6,6 +6,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kcli.cli.client_properties import check_bootstrap, checked_login, client_properties, warn_unknown
 from kcli.cli.missing_rights import producer_lacks, transaction_lacks
@@ -16,7 +17,6 @@ from kcli.cli.signals import finish_on_sigterm
 from kcli.cli.syntax.options import (
     Command,
     CommandError,
-    ConnectingOptions,
     Kind,
     UsageError,
     flag,
@@ -24,7 +24,13 @@ from kcli.cli.syntax.options import (
     require,
 )
 from kcli.cli.tools.console import envelope
-from kcli.cli.tools.console.line_reader import PROPERTIES, LineParser, read_lines
+from kcli.cli.tools.console.line_reader import PROPERTIES, Line, LineParser, read_lines
+from kcli.cli.tools.console.schema_options import (
+    WritingFormatOptions,
+    refuse_without_format,
+    unknown_properties,
+    uses_schemas,
+)
 from kcli.cli.unreachable import explained
 from kcli.command.examples import INTERRUPTED, TERMINATED, Example
 from kcli.errors import KafkaError
@@ -38,6 +44,9 @@ from kcli.rdkafka.producer import MAX_BLOCK_MS, PARTITION_UA, Destination, produ
 from kcli.rdkafka.transactions import DEFAULT_DURATION_MS, Transactions
 from kcli.runtime.log_text import log_line
 
+if TYPE_CHECKING:
+    from kcli.cli.tools.console.schema_records import RecordEncoder
+
 LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 
 # The number of lines between two calls that process delivery reports and log lines.
@@ -47,7 +56,7 @@ MAX_FAILURES_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleProducerOptions(ConnectingOptions):
+class ConsoleProducerOptions(WritingFormatOptions):
     topic: str | None = option("The topic to send to.", metavar="topic")
     bootstrap_server: str | None = option(
         "The brokers to connect to first, as host:port,host:port.", metavar="server to connect to"
@@ -111,7 +120,9 @@ class ConsoleProducerOptions(ConnectingOptions):
     )
     property: tuple[str, ...] = option(
         "A property of the line reader, as key=value. Keys: parse.key, key.separator, parse.headers, "
-        "headers.delimiter, headers.separator, headers.key.separator, null.marker, ignore.error.",
+        "headers.delimiter, headers.separator, headers.key.separator, null.marker, ignore.error. With --value-format "
+        "also the keys of Confluent's tools and clients: value.schema, value.schema.file, value.schema.id, value.refs, "
+        "the same for key, auto.register, schema.registry.url, and so on.",
         metavar="prop",
         repeatable=True,
     )
@@ -181,7 +192,7 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     _check_input(options)
     reader = client_properties(options.reader_config, (*options.property, *options.reader_property))
     used = "reader-property" if options.reader_property else "property"
-    warn_unknown(used, [name for name in reader if name not in PROPERTIES], PROPERTIES)
+    warn_unknown(used, unknown_properties(options, reader, PROPERTIES), PROPERTIES)
     parser = LineParser.configure(reader)
     assert options.topic is not None
     finish_on_sigterm()
@@ -189,6 +200,7 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
         config = configuration(options)
     except KafkaError as error:
         return _not_logged_in(options.topic, error)
+    encoder = _encoder(options, reader)
     duration_ms = None
     if "transactional.id" in config:
         duration_ms = options.transaction_duration_ms or DEFAULT_DURATION_MS
@@ -197,11 +209,23 @@ def run(options: ConsoleProducerOptions, output: Output) -> int:
     try:
         sender = Sender(options.topic, config, traces, is_sync=options.sync, duration_ms=duration_ms)
         if options.input == "json":
-            return sender.send_envelopes(keep_partition=options.keep_partition)
-        return sender.send(parser)
+            return sender.send_envelopes(encoder, keep_partition=options.keep_partition)
+        return sender.send(parser, encoder)
     finally:
         if traces is not None:
             traces.close()
+
+
+def _encoder(options: ConsoleProducerOptions, reader: Mapping[str, str]) -> RecordEncoder | None:
+    """The encoder of keys and values with schemas. Registers the schema, or raises CommandError."""
+    if not uses_schemas(options):
+        refuse_without_format(options)
+        return None
+    from kcli.cli.tools.console.schema_formats import formats_of
+    from kcli.cli.tools.console.schema_records import RecordEncoder
+
+    assert options.topic is not None
+    return RecordEncoder(formats_of(options, _client_properties(options), reader), options.topic)
 
 
 def _not_logged_in(topic: str, error: KafkaError) -> int:
@@ -234,11 +258,11 @@ def _check_duration(duration_ms: int, properties: Mapping[str, object]) -> None:
 
 
 def _check_input(options: ConsoleProducerOptions) -> None:
-    if options.input == "json":
+    if options.input == "json" and not uses_schemas(options):
         for name in ("property", "reader-property", "reader-config"):
             if options.has(name):
                 raise UsageError(f"--{name} is for lines of text: it does nothing with --input json")
-    elif options.keep_partition:
+    if options.input != "json" and options.keep_partition:
         raise UsageError("--keep-partition needs --input json: a line of text names no partition")
     if options.transaction_duration_ms is not None and options.transaction_duration_ms <= 0:
         raise UsageError("--transaction-duration-ms should be greater than zero")
@@ -249,11 +273,11 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
 
     The order of precedence is: an explicit option, a property, the file, the option's default.
     """
-    properties = client_properties(
-        options.producer_config or options.command_config,
-        (*options.producer_property, *options.command_property),
-        options.client_properties,
-    )
+    properties = _client_properties(options)
+    if uses_schemas(options):
+        from kcli.cli.tools.console.schema_formats import without_registry_keys
+
+        properties = without_registry_keys(properties)
     mapped: dict[str, tuple[str, object]] = {
         "linger.ms": ("timeout", options.timeout),
         "acks": ("request-required-acks", options.request_required_acks),
@@ -283,6 +307,14 @@ def configuration(options: ConsoleProducerOptions) -> dict[str, object]:
     properties["bootstrap.servers"] = options.bootstrap_server or ""
     config = producer_config(checked_login(properties), **{"delivery.report.only.error": True})
     return explained(config, properties, block_ms=MAX_BLOCK_MS)
+
+
+def _client_properties(options: ConsoleProducerOptions) -> dict[str, str]:
+    return client_properties(
+        options.producer_config or options.command_config,
+        (*options.producer_property, *options.command_property),
+        options.client_properties,
+    )
 
 
 class Sender:
@@ -317,28 +349,33 @@ class Sender:
         with transaction_lacks(topic, self._transactional_id):
             self._transactions = None if duration_ms is None else Transactions(self._producer, duration_ms)
 
-    def send(self, parser: LineParser) -> int:
+    def send(self, parser: LineParser, encoder: RecordEncoder | None = None) -> int:
         """Sends standard input line by line. Returns the exit code."""
 
         def send_lines(lines: list[bytes], first: int) -> None:
-            if parser.is_plain and not self.is_sync:
+            if parser.is_plain and encoder is None and not self.is_sync:
                 self._send_values(lines)
                 return
             for number, line in enumerate(lines, first):
-                self._send_one(*parser.parse(line, number))
+                record = parser.parse(line, number)
+                self._send_one(*(record if encoder is None else encoder.encode(record, number)))
 
         return self._send_all(send_lines)
 
-    def send_envelopes(self, *, keep_partition: bool) -> int:
+    def send_envelopes(self, encoder: RecordEncoder | None = None, *, keep_partition: bool) -> int:
         """Sends standard input, which has one JSON object per line. Returns the exit code."""
+        json_key = encoder is not None and encoder.has_key
+        json_value = encoder is not None and encoder.has_value
 
         def send_lines(lines: list[bytes], first: int) -> None:
             for number, line in enumerate(lines, first):
-                record = envelope.read(line, number)
+                record = envelope.read(line, number, json_key=json_key, json_value=json_value)
                 if record is None:
                     continue
                 partition = record.partition if keep_partition else None
-                self._send_one(record.key, record.value, record.headers, partition, record.timestamp_ms)
+                parts = Line(record.key, record.value, record.headers)
+                parts = parts if encoder is None else encoder.encode(parts, number)
+                self._send_one(*parts, partition, record.timestamp_ms)
 
         return self._send_all(send_lines)
 
@@ -528,6 +565,13 @@ command = Command(
             "printf 'alice:1\\nbob:2\\n' | \\\n"
             "  kcli console-producer --bootstrap-server localhost:9092 --topic clicks \\\n"
             "  --property parse.key=true --property key.separator=:",
+        ),
+        Example(
+            "Send lines of JSON as Avro, and register their schema:",
+            "kcli console-producer --bootstrap-server localhost:9092 --topic payments \\\n"
+            "  --value-format avro --schema-registry http://localhost:8081 \\\n"
+            "  --schema payment.avsc < payments.jsonl",
+            is_kafkas=False,
         ),
         Example(
             "Send the records that console-consumer --output json wrote to a file:",
