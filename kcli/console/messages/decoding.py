@@ -17,10 +17,10 @@ from enum import StrEnum
 
 from kcli.console.messages.filters.subjects import Tree, json_tree
 from kcli.console.messages.limits import FULL_BYTES, PARSE_BYTES, PREVIEW_BYTES
+from kcli.console.messages.record import Headers
 from kcli.formats.codec import FormatError, Value
-
-SCHEMA_PREFIX_BYTES = 5
-"""The prefix of a value that a registry's serializer wrote: a zero byte and the id of the schema (int32)."""
+from kcli.formats.registry.deserializer import Decode, decoded
+from kcli.formats.registry.framing import ID_BYTES, ID_MAGIC, SchemaKey, framed, header_of
 
 HEX_LINE_BYTES = 16
 HEX_PREVIEW_BYTES = 64
@@ -38,15 +38,15 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SchemaCodec:
-    """The decoder of one schema. `kind` is avro, protobuf or json. `decode` gets the bytes after the schema id."""
+    """The decoder of one schema. `kind` is avro, protobuf or json. `id` is the id or the guid that a value contains."""
 
-    id: int
+    id: SchemaKey
     kind: str
-    decode: Callable[[bytes], Value]
+    decode: Decode[Value]
 
 
-SchemaFinder = Callable[[int], SchemaCodec]
-"""Returns the decoder of a schema id. Raises FormatError if the registry does not have the schema."""
+SchemaFinder = Callable[[SchemaKey], SchemaCodec]
+"""Returns the decoder of a schema. Raises FormatError if the registry does not have the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,8 @@ class Shown:
     size_bytes: int | None = None
     is_cut: bool = False
     is_valid_text: bool = True
-    schema_id: int | None = None
+    schema_id: int | str | None = None
+    """The id of the schema, or its guid as a text."""
     error: str | None = None
 
     def as_json(self) -> dict[str, str | int | bool | None]:
@@ -78,32 +79,34 @@ NULL = Shown(format="null")
 class Decoder:
     """Shows bytes in one format. Several threads use a decoder, so a decoder has no state."""
 
-    def __init__(self, format_: Format = Format.AUTO, schemas: SchemaFinder | None = None) -> None:
-        self._format, self._schemas = format_, schemas
+    def __init__(
+        self, format_: Format = Format.AUTO, schemas: SchemaFinder | None = None, *, is_key: bool = False
+    ) -> None:
+        self._format, self._schemas, self._is_key = format_, schemas, is_key
 
     @property
     def may_wait(self) -> bool:
         """Whether the thread may have to wait until the registry sends a schema."""
         return self._schemas is not None and self._format in (Format.AUTO, Format.SCHEMA)
 
-    def preview(self, raw: bytes | None) -> Shown:
-        """The bytes for a list, cut to PREVIEW_BYTES."""
-        return self._shown(raw, PREVIEW_BYTES, is_pretty=False)
+    def preview(self, raw: bytes | None, headers: Headers = ()) -> Shown:
+        """The bytes for a list, cut to PREVIEW_BYTES. `headers` are those of the record, which may name a schema."""
+        return self._shown(raw, headers, PREVIEW_BYTES, is_pretty=False)
 
-    def full(self, raw: bytes | None) -> Shown:
+    def full(self, raw: bytes | None, headers: Headers = ()) -> Shown:
         """The bytes for the view of one record, cut to FULL_BYTES. JSON is indented."""
-        return self._shown(raw, FULL_BYTES, is_pretty=True)
+        return self._shown(raw, headers, FULL_BYTES, is_pretty=True)
 
-    def tree(self, raw: bytes) -> Tree:
+    def tree(self, raw: bytes, headers: Headers = ()) -> Tree:
         """The decoded value, for filters. Raises ValueError if the bytes have no structure."""
-        if self._has_schema(raw):
+        if self._has_schema(raw, headers):
             try:
-                return plain(self._by_schema(raw)[1])
+                return plain(self._by_schema(raw, headers)[1])
             except (FormatError, RecursionError) as error:
                 raise ValueError(str(error)) from error
         return json_tree(raw)
 
-    def _shown(self, raw: bytes | None, limit: int, *, is_pretty: bool) -> Shown:
+    def _shown(self, raw: bytes | None, headers: Headers, limit: int, *, is_pretty: bool) -> Shown:
         if raw is None:
             return NULL
         if not raw and self._format is not Format.HEX:
@@ -116,13 +119,13 @@ class Decoder:
             case Format.JSON:
                 return _shown_as_json(raw, limit, is_pretty=is_pretty)
             case Format.SCHEMA:
-                return self._shown_by_schema(raw, limit, is_pretty=is_pretty)
+                return self._shown_by_schema(raw, headers, limit, is_pretty=is_pretty)
             case _:
-                return self._shown_as_found(raw, limit, is_pretty=is_pretty)
+                return self._shown_as_found(raw, headers, limit, is_pretty=is_pretty)
 
-    def _shown_as_found(self, raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
-        if self._has_schema(raw):
-            from_schema = self._shown_by_schema(raw, limit, is_pretty=is_pretty)
+    def _shown_as_found(self, raw: bytes, headers: Headers, limit: int, *, is_pretty: bool) -> Shown:
+        if self._has_schema(raw, headers):
+            from_schema = self._shown_by_schema(raw, headers, limit, is_pretty=is_pretty)
             if from_schema.error is None:
                 return from_schema
         if raw[:64].lstrip()[:1] in (b"{", b"[") and len(raw) <= PARSE_BYTES:
@@ -133,30 +136,27 @@ class Decoder:
             return _shown_as_text(raw, limit)
         return shown_as_hex(raw, limit, is_dump=is_pretty)
 
-    def _has_schema(self, raw: bytes) -> bool:
-        return self.may_wait and len(raw) > SCHEMA_PREFIX_BYTES and raw[0] == 0
+    def _has_schema(self, raw: bytes, headers: Headers) -> bool:
+        """Whether the bytes may name their schema: by a header, or by an id. A guid in the bytes is not sought, because
+        other bytes could look like one."""
+        if not self.may_wait:
+            return False
+        name = header_of(is_key=self._is_key)
+        return (len(raw) > ID_BYTES and raw[0] == ID_MAGIC) or any(header == name for header, _ in headers)
 
-    def _by_schema(self, raw: bytes) -> tuple[SchemaCodec, Value]:
-        """Decodes a value with a schema id. Raises FormatError."""
+    def _by_schema(self, raw: bytes, headers: Headers) -> tuple[SchemaCodec, Value]:
+        """Decodes a value with its schema. Raises FormatError."""
         if self._schemas is None:
             raise FormatError("the console has no schema registry (--schema-registry)")
-        if len(raw) < SCHEMA_PREFIX_BYTES or raw[0] != 0:
-            raise FormatError("the bytes do not begin with a schema id")
+        parts = framed(raw, headers, is_key=self._is_key)
         if len(raw) > PARSE_BYTES:
             raise FormatError(f"values up to {PARSE_BYTES >> 20} MB are decoded by a schema")
-        codec = self._schemas(int.from_bytes(raw[1:SCHEMA_PREFIX_BYTES], "big"))
-        try:
-            return codec, codec.decode(raw[SCHEMA_PREFIX_BYTES:])
-        except FormatError:
-            raise
-        # The libraries of Avro and Protobuf raise errors of many types for bytes that do not fit the schema.
-        except Exception as error:
-            reason = str(error) or type(error).__name__
-            raise FormatError(f"the bytes do not fit schema {codec.id}: {reason[:200]}") from error
+        codec = self._schemas(parts.schema)
+        return codec, decoded(codec.decode, parts)
 
-    def _shown_by_schema(self, raw: bytes, limit: int, *, is_pretty: bool) -> Shown:
+    def _shown_by_schema(self, raw: bytes, headers: Headers, limit: int, *, is_pretty: bool) -> Shown:
         try:
-            codec, value = self._by_schema(raw)
+            codec, value = self._by_schema(raw, headers)
             text, is_cut = cut(json_pieces(value, is_pretty=is_pretty), limit)
         except (FormatError, ValueError, RecursionError) as error:
             shown = shown_as_hex(raw, limit, is_dump=is_pretty)
@@ -172,7 +172,7 @@ class Decoder:
             text=text,
             size_bytes=len(raw),
             is_cut=is_cut,
-            schema_id=codec.id,
+            schema_id=codec.id if isinstance(codec.id, int) else str(codec.id),
         )
 
 

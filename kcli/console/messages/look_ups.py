@@ -7,6 +7,7 @@ import time
 from kcli.console.messages.decoding import SchemaCodec
 from kcli.console.messages.registry import SchemaRegistry
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.framing import SchemaKey
 
 LOOK_UPS_MAX = 100
 """The most look-ups of one request within LOOK_UPS_SECONDS. Schemas in memory do not count. A topic has a few schemas.
@@ -24,12 +25,12 @@ class LookUps:
         self._left = LOOK_UPS_MAX
         self._renewed_at = time.monotonic()
 
-    def find(self, schema_id: int) -> SchemaCodec:
+    def find(self, key: SchemaKey) -> SchemaCodec:
         """Returns the decoder of a schema. Raises FormatError."""
-        if (codec := self._registry.known(schema_id)) is not None:
+        if (codec := self._registry.known(key)) is not None:
             return codec
         self._take()
-        return self._registry.find(schema_id)
+        return self._registry.find(key)
 
     def _take(self) -> None:
         now = time.monotonic()

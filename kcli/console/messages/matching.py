@@ -69,7 +69,12 @@ class Selection:
         """Whether a record matches the filter. None if the record needs too much work."""
         if self.record_filter is None:
             return True
-        return self.record_filter.matches(record, self.decoders.key.tree, self.decoders.value.tree)
+        decoders, headers = self.decoders, record.headers
+        return self.record_filter.matches(
+            record,
+            lambda raw: decoders.key.tree(raw, headers),
+            lambda raw: decoders.value.tree(raw, headers),
+        )
 
 
 @dataclass(slots=True, kw_only=True)

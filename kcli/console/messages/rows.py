@@ -28,8 +28,8 @@ class Decoders:
 def row(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
     """A record for a list, with its parts cut to a size that a list can show."""
     return _places(record) | {
-        "key": dict(decoders.key.preview(record.key).as_json()),
-        "value": dict(decoders.value.preview(record.value).as_json()),
+        "key": dict(decoders.key.preview(record.key, record.headers).as_json()),
+        "value": dict(decoders.value.preview(record.value, record.headers).as_json()),
         "headers": [
             {"key": name[:PREVIEW_BYTES], "value": dict(HEADERS.preview(value).as_json())}
             for name, value in record.headers[:PREVIEW_HEADERS]
@@ -41,8 +41,8 @@ def row(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
 def whole(record: ReadRecord, decoders: Decoders) -> dict[str, Json]:
     """A record for the view of one record, with more of its key and value than in a list."""
     return row(record, decoders) | {
-        "key": dict(decoders.key.full(record.key).as_json()),
-        "value": dict(decoders.value.full(record.value).as_json()),
+        "key": dict(decoders.key.full(record.key, record.headers).as_json()),
+        "value": dict(decoders.value.full(record.value, record.headers).as_json()),
         "trace_id": None if (trace_id := trace_id_of(record.headers)) is None else trace_id[1],
     }
 

@@ -39,7 +39,8 @@ def decoders_of(call: Call) -> Decoders:
     registry = schemas_of(call)
     schemas = None if registry is None else LookUps(registry).find
     return Decoders(
-        Decoder(_format(call, "key_format"), schemas), Decoder(_format(call, "value_format"), schemas)
+        Decoder(_format(call, "key_format"), schemas, is_key=True),
+        Decoder(_format(call, "value_format"), schemas),
     )
 
 

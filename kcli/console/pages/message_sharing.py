@@ -10,7 +10,7 @@ from kcli.console.calls import Call
 from kcli.console.failures import ConsoleError
 from kcli.console.messages.filters.errors import FilterSyntaxError
 from kcli.console.messages.positions import UnknownPartition
-from kcli.console.messages.registry import SchemaRegistry, registry_address
+from kcli.console.messages.registry import SchemaRegistry
 from kcli.console.messages.sending import InvalidRecord, MayBeWritten
 from kcli.console.messages.single import NoSuchRecord
 from kcli.console.messages.work import TooManyReads, Workers
@@ -48,4 +48,5 @@ def schemas_of(call: Call) -> SchemaRegistry | None:
     if url is None:
         return None
     name = f"schemas of {call.cluster}"
-    return call.shared.get(name, lambda: SchemaRegistry(registry_address(url)), SchemaRegistry.close)
+    properties = call.rules.settings.properties
+    return call.shared.get(name, lambda: SchemaRegistry(url, properties), SchemaRegistry.close)

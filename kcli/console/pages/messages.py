@@ -28,7 +28,7 @@ from kcli.console.pages.message_parameters import (
     selection_of,
     start_of,
 )
-from kcli.console.pages.message_sharing import refusals, schemas_of, workers_of
+from kcli.console.pages.message_sharing import refusals, workers_of
 from kcli.console.routes import Download, Feed, Read
 from kcli.http.events import EventStream
 
@@ -122,8 +122,6 @@ async def download_records(call: Call) -> File:
 async def fetching(call: Call, api_ms: int | None = None) -> AsyncIterator[TopicFetcher]:
     """A reader of the topic in the URL. A broker answers the requests of a connection one after another, so a long
     Fetch would delay other requests of the page. Therefore the reader has its own connections."""
-    if (schemas := schemas_of(call)) is not None:
-        schemas.start()
     async with call.connection.client() as client:
         if api_ms is not None:
             client.config = replace(client.config, default_api_timeout_ms=api_ms, request_timeout_ms=api_ms)

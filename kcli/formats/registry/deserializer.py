@@ -21,6 +21,9 @@ Decode = Callable[[bytes, bytes | None], T]
 MakeDecode = Callable[[LoadedSchema, LoadedSchema | None], Decode[T]]
 """Makes the function that decodes values of a writer's schema, as values of a reader's schema if there is one."""
 
+REASON_MAX = 200
+"""The most characters of a library's error, which may contain a part of the value."""
+
 
 class Deserializer(Generic[T]):
     """Decodes the keys or the values of topics. `make` decides what the values become.
@@ -97,5 +100,5 @@ def decoded(decode: Decode[T], parts: Framed) -> T:
     except FormatError:
         raise
     except Exception as error:  # the libraries may raise any exception for malformed bytes
-        reason = str(error) or type(error).__name__
+        reason = (str(error) or type(error).__name__)[:REASON_MAX]
         raise FormatError(f"the value does not fit schema {parts.schema}: {reason}") from error

@@ -13,7 +13,7 @@ class RegistryError(KcliError):
 
 
 class RegistrySilent(RegistryError):
-    """None of the URLs answers, or the answer is not the answer of a registry. The request may succeed later."""
+    """None of the URLs answers. The request may succeed later."""
 
 
 class RegistryRefused(RegistryError):

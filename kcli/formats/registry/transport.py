@@ -169,7 +169,7 @@ def _checked(url: RegistryUrl, status: int, body: bytes) -> object:
         content, is_json = None, False
     if status < 300:
         if not is_json:
-            raise RegistrySilent(f"{url.url} is not a schema registry: it answers without JSON")
+            raise RegistryError(f"{url.url} is not a schema registry: it answers without JSON")
         return content
     if isinstance(content, dict) and "message" in content:
         code = content.get("error_code")

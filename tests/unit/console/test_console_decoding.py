@@ -24,6 +24,7 @@ from kcli.console.messages.limits import FULL_BYTES, PARSE_BYTES, PREVIEW_BYTES
 from kcli.console.messages.record import ReadRecord
 from kcli.console.messages.rows import Decoders, envelope, row
 from kcli.formats.codec import FormatError, Value
+from kcli.formats.registry.framing import SchemaKey
 
 
 def auto(raw: bytes | None) -> dict:
@@ -125,7 +126,9 @@ def test_indentation_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_indentation_by_a_schema_ends_at_the_limit(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
     lines = Lines(monkeypatch)
     raw = b"[" * depth + b",".join([b"1"] * 100_000) + b"]" * depth
-    shown = Decoder(Format.AUTO, lambda id_: SchemaCodec(id_, "json", json.loads)).full(b"\0\0\0\0\7" + raw)
+    shown = Decoder(Format.AUTO, lambda id_: SchemaCodec(id_, "json", lambda raw, _: json.loads(raw))).full(
+        b"\0\0\0\0\7" + raw
+    )
     assert (shown.format, shown.is_cut, len(shown.text)) == ("json", True, FULL_BYTES)
     assert DEEP < lines.count <= FULL_BYTES // (2 * DEEP) + depth
     assert max(len(line) for line in shown.text.splitlines()) <= 2 * MAX_INDENT + 2
@@ -156,11 +159,11 @@ def test_any_bytes_can_be_shown_in_any_format(raw: bytes, form: Format) -> None:
         json.dumps(shown.as_json()).encode()
 
 
-def schemas(schema_id: int) -> SchemaCodec:
+def schemas(schema_id: SchemaKey) -> SchemaCodec:
     if schema_id != 7:
         raise FormatError("unknown")
 
-    def decode(raw: bytes) -> Value:
+    def decode(raw: bytes, _path: bytes | None) -> Value:
         if raw == b"deep":
             raise RecursionError
         return {"n": raw[0], "d": decimal.Decimal("1.50"), "t": datetime.date(2026, 1, 1), "m": [("a", 1)]}

@@ -5,117 +5,106 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Iterator
 
 import pytest
 
+from kcli.config.definition import ConfigError
 from kcli.console.messages import look_ups
 from kcli.console.messages import registry as registries
 from kcli.console.messages.decoding import Decoder, Format, SchemaCodec
 from kcli.console.messages.fetching import Fetched
+from kcli.console.messages.filters.record_filter import RecordFilter
 from kcli.console.messages.look_ups import LookUps
 from kcli.console.messages.matching import Selection, Stop, first_matches, last_matches
-from kcli.console.messages.registry import InvalidRegistry, SchemaRegistry, registry_address
-from kcli.console.messages.rows import Decoders
+from kcli.console.messages.record import ReadRecord
+from kcli.console.messages.registry import SchemaRegistry
+from kcli.console.messages.rows import Decoders, row
 from kcli.formats.codec import FormatError
-from kcli.http.server import HttpServer, Request, Response, get
+from kcli.formats.registry.framing import VALUE_HEADER, SchemaKey, guid_prefix
 from kcli.protocol.batches.batch import encode_batch
-from kcli.runtime.network import SystemNetwork
 from rigs.console_topics import record
-from rigs.protobuf import descriptors
+from rigs.schema_registry import MemoryRegistry, memory_registry
 
 AVRO = json.dumps({"type": "record", "name": "O", "fields": [{"name": "n", "type": "int"}]})
 
 
-class Registry:
-    """A registry with the answers of a test, which counts requests."""
-
-    def __init__(self, answers: dict[str, object]) -> None:
-        self.answers, self.asked = answers, []
-
-    async def handle(self, request: Request) -> Response:
-        self.asked.append(request.path_qs)
-        self.authorization = request.headers.get("Authorization")
-        answer = self.answers.get(request.path_qs)
-        if isinstance(answer, Response):
-            return answer
-        return Response(status=404 if answer is None else 200, body=json.dumps(answer).encode())
+@pytest.fixture
+def registry() -> Iterator[MemoryRegistry]:
+    with memory_registry() as registry:
+        yield registry
 
 
-def with_registry(
-    answers: dict[str, object], use: Callable[[SchemaRegistry, Registry], Awaitable[None]], login: str = ""
-) -> None:
-    async def run() -> None:
-        registry = Registry(answers)
-        server = HttpServer([get("/{path:.*}", registry.handle)], SystemNetwork())
-        port = await server.start("127.0.0.1", 0)
-        try:
-            schemas = SchemaRegistry(registry_address(f"http://{login}127.0.0.1:{port}/base/"))
-            schemas.start()
-            await use(schemas, registry)
-        finally:
-            await server.stop()
-
-    asyncio.run(run())
+def schemas_of(registry: MemoryRegistry, login: str = "") -> SchemaRegistry:
+    return SchemaRegistry(registry.url.replace("//", f"//{login}"))
 
 
-def test_an_avro_value_is_decoded_and_its_schema_is_requested_once() -> None:
-    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        decoder = Decoder(Format.AUTO, schemas.find)
-        for _ in range(3):
-            shown = await asyncio.to_thread(decoder.preview, b"\x00\x00\x00\x00\x05\x54")
-            assert (shown.text, shown.format, shown.schema_id) == ('{"n": 42}', "avro", 5)
-        assert registry.asked == ["/base/schemas/ids/5"]
-        assert registry.authorization == "Basic " + base64.b64encode(b"me:p@ss").decode()
-
-    with_registry({"/base/schemas/ids/5": {"schema": AVRO}}, use, "me:p%40ss@")
-
-
-def test_a_protobuf_value_is_decoded_with_its_imports() -> None:
-    from google.protobuf import descriptor_pb2, message_factory
-    from google.protobuf.descriptor_pool import DescriptorPool
-
-    files = descriptor_pb2.FileDescriptorSet.FromString(descriptors())
-    own = files.file[1]
-    pool = DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
-    order = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.Order"))(id=7, tags=["a"])
-    answers = {
-        "/base/schemas/ids/9": {"schemaType": "PROTOBUF", "schema": "…"},
-        "/base/schemas/ids/9?format=serialized": {
-            "schema": base64.b64encode(own.SerializeToString()).decode()
-        },
-    }
-
-    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        decoder = Decoder(Format.AUTO, schemas.find)
-        for path in (b"\x00", b"\x02\x00"):
-            raw = b"\x00\x00\x00\x00\x09" + path + order.SerializeToString()
-            shown = await asyncio.to_thread(decoder.preview, raw)
-            assert shown.format == "protobuf" and json.loads(shown.text)["id"] == 7
-        wrong = await asyncio.to_thread(decoder.preview, b"\x00\x00\x00\x00\x09\x02\x20zzz")
-        assert wrong.format == "hex"
-
-    with_registry(answers, use)
+def test_an_avro_value_is_decoded_and_its_schema_is_requested_once(registry: MemoryRegistry) -> None:
+    registry.put("s", AVRO)
+    decoder = Decoder(Format.AUTO, schemas_of(registry, "me:p%40ss@").find)
+    for _ in range(3):
+        shown = decoder.preview(b"\x00\x00\x00\x00\x01\x54")
+        assert (shown.text, shown.format, shown.schema_id) == ('{"n": 42}', "avro", 1)
+    assert registry.targets == ["GET /schemas/ids/1"]
+    login = "Basic " + base64.b64encode(b"me:p@ss").decode()
+    assert registry.calls[0].headers["Authorization"] == login
 
 
-def test_failures_are_errors_of_the_format_and_are_remembered() -> None:
-    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        for number in (1, 1, 1, 2, 3, 4, 5, 6, 7):
-            with pytest.raises(FormatError):
-                await asyncio.to_thread(schemas.find, number)
-        assert len(registry.asked) == 7
+def test_values_with_references_are_decoded_in_each_language(registry: MemoryRegistry) -> None:
+    registry.put("n", '{"type":"record","name":"N","fields":[{"name":"n","type":"int"}]}')
+    used = [{"name": "N", "subject": "n", "version": 1}]
+    registry.put("avro", '{"type":"record","name":"R","fields":[{"name":"a","type":"N"}]}', references=used)
+    registry.put("a.proto", 'syntax = "proto3"; message A { int32 n = 1; }', "PROTOBUF")
+    text = 'syntax = "proto3"; import "a.proto"; message B { A a = 1; message C { A b = 2; } }'
+    registry.put("b", text, "PROTOBUF", [{"name": "a.proto", "subject": "a.proto", "version": 1}])
+    decoder = Decoder(Format.AUTO, schemas_of(registry).find)
+    for raw, kind, text in (
+        (b"\0\0\0\0\2\x54", "avro", '{"a": {"n": 42}}'),
+        (b"\0\0\0\0\4\0\x0a\2\x08\x2a", "protobuf", '{"a": {"n": 42}}'),
+        (b"\0\0\0\0\4\2\0\x0a\2\x08\x2a", "protobuf", '{"a": {"n": 42}}'),
+        (b"\0\0\0\0\4\4\0\0\x12\2\x08\x2a", "protobuf", '{"b": {"n": 42}}'),
+    ):
+        shown = decoder.preview(raw)
+        assert (shown.format, shown.text) == (kind, text)
+    wrong = decoder.preview(b"\0\0\0\0\4\2\x20zzz")
+    assert wrong.format == "hex"
 
-    answers: dict[str, object] = {
-        "/base/schemas/ids/2": Response(status=302, headers={"Location": "http://169.254.169.254/"}),
-        "/base/schemas/ids/3": Response(body=b"[" * 100_000),
-        "/base/schemas/ids/4": {"schema": "{"},
-        "/base/schemas/ids/5": {"schemaType": "CUSTOM"},
-        "/base/schemas/ids/6": {"schemaType": "PROTOBUF", "references": [{"name": "a"}]},
-        "/base/schemas/ids/7": {"schema": "[7]"},
-    }
-    with_registry(answers, use)
+
+def test_the_guid_in_a_header_names_the_schema(registry: MemoryRegistry) -> None:
+    registry.put("s", AVRO)
+    guid = uuid.UUID(registry.subjects["s"][0]["guid"])
+    headers = ((VALUE_HEADER, guid_prefix(guid)),)
+    schemas = schemas_of(registry)
+    value, key = Decoder(Format.AUTO, schemas.find), Decoder(Format.AUTO, schemas.find, is_key=True)
+    record = ReadRecord(partition=0, offset=0, timestamp_ms=0, key=b"\x54", value=b"\x54", headers=headers)
+    fields = row(record, Decoders(key, value))
+    assert fields["value"] == {"format": "avro", "size": 1, "text": '{"n": 42}', "schema_id": str(guid)}
+    assert fields["key"] == {"format": "text", "size": 1, "text": "T"}, "the header is that of the value"
+    assert value.tree(b"\x54", headers) == {"n": 42}
+    selection = Selection(decoders=Decoders(key, value), record_filter=RecordFilter("value.n == 42"), limit=1)
+    assert selection.holds(record)
+    shown = value.full(b"\x54", ((VALUE_HEADER, b"\x01short"),))
+    assert shown.format == "text", "a header without a guid is no schema"
+
+
+def test_failures_are_errors_of_the_format_and_are_remembered(registry: MemoryRegistry) -> None:
+    schemas = schemas_of(registry)
+    for answer in (
+        (404, {}, b'{"error_code": 40403, "message": "Schema 1 not found"}'),
+        (302, {"Location": "http://169.254.169.254/"}, b""),
+        (200, {}, b"[" * 100_000),
+        (200, {}, b'{"schema": "{"}'),
+        (200, {}, b'{"schema": "x", "schemaType": "CUSTOM"}'),
+        (200, {}, b'{"schema": "x", "schemaType": "PROTOBUF", "references": [{"name": "a"}]}'),
+        (200, {}, b'{"schema": "[7]"}'),
+        (200, {}, b" " * (5 << 20)),
+    ):
+        registry.failures.append(answer)
+    for number in (1, 1, 1, 2, 3, 4, 5, 6, 7, 8):
+        with pytest.raises(FormatError):
+            schemas.find(number)
+    assert len(registry.calls) == 8
 
 
 def test_a_mute_registry_gets_one_request_and_then_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,66 +112,72 @@ def test_a_mute_registry_gets_one_request_and_then_a_pause(monkeypatch: pytest.M
 
     async def run() -> None:
         lookups = 0
+        is_closed = asyncio.Event()
 
         async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             nonlocal lookups
             lookups += 1
             await reader.read()
             writer.close()
+            await writer.wait_closed()
+            is_closed.set()
 
         server = await asyncio.start_server(mute, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        schemas = SchemaRegistry(registry_address(f"http://127.0.0.1:{port}"))
-        schemas.start()
+        schemas = SchemaRegistry(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         for schema_id in range(50):
-            with pytest.raises(FormatError, match="no answer in time"):
+            with pytest.raises(FormatError, match=r"no answer within 0\.05 s"):
                 await asyncio.to_thread(schemas.find, schema_id)
         assert lookups == 1
+        await is_closed.wait()
         server.close()
 
     asyncio.run(run())
 
 
-def test_after_the_pause_one_look_up_asks_the_registry_again() -> None:
-    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        schemas._note_silence("no answer")
-        with pytest.raises(FormatError, match="no answer"):
-            await asyncio.to_thread(schemas.find, 5)
-        assert registry.asked == []
-        schemas._silence = (0.0, "no answer")  # the pause is over
-        schemas._try_again()
-        with pytest.raises(FormatError, match="no answer"):
-            schemas.known(6)  # another thread does not wait meanwhile
-        schemas._silence = (0.0, "no answer")
-        assert (await asyncio.to_thread(schemas.find, 5)).kind == "avro"
-        assert schemas.known(6) is None, "the registry has answered, so the pause is over for all"
-
-    with_registry({"/base/schemas/ids/5": {"schema": AVRO}}, use)
+def test_a_slow_schema_is_given_up(registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registries, "SCHEMA_SECONDS", 0.0)
+    with pytest.raises(FormatError, match="did not send schema 1 within 0 s"):
+        schemas_of(registry).find(1)
 
 
-def test_a_request_looks_up_only_some_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_the_pause_one_look_up_asks_the_registry_again(registry: MemoryRegistry) -> None:
+    registry.put("s", AVRO)
+    schemas = schemas_of(registry)
+    schemas._note_silence("no answer")
+    with pytest.raises(FormatError, match="no answer"):
+        schemas.find(1)
+    assert registry.calls == []
+    schemas._silence = (0.0, "no answer")  # the pause is over
+    schemas._try_again()
+    with pytest.raises(FormatError, match="no answer"):
+        schemas.known(6)  # another thread does not wait meanwhile
+    schemas._silence = (0.0, "no answer")
+    assert schemas.find(1).kind == "avro"
+    assert schemas.known(6) is None, "the registry has answered, so the pause is over for all"
+
+
+def test_a_request_looks_up_only_some_schemas(
+    registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(look_ups, "LOOK_UPS_MAX", 3)
-
-    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        finder = LookUps(schemas)
-        assert (await asyncio.to_thread(finder.find, 5)).kind == "avro"
-        for schema_id in (1, 1, 1, 2, 3, 4, 6):
-            with pytest.raises(FormatError):
-                await asyncio.to_thread(finder.find, schema_id)
-        assert len(registry.asked) == 3
-        assert finder.find(5).kind == "avro", "a known schema needs no look-up"
-        monkeypatch.setattr(look_ups, "LOOK_UPS_SECONDS", 0.0)
-        with pytest.raises(FormatError, match="does not know"):
-            await asyncio.to_thread(finder.find, 4)
-
-    with_registry({"/base/schemas/ids/5": {"schema": AVRO}}, use)
+    registry.put("s", AVRO)
+    finder = LookUps(schemas_of(registry))
+    assert finder.find(1).kind == "avro"
+    for schema_id in (2, 2, 2, 3, 4, 5, 6):
+        with pytest.raises(FormatError):
+            finder.find(schema_id)
+    assert len(registry.calls) == 3
+    assert finder.find(1).kind == "avro", "a known schema needs no look-up"
+    monkeypatch.setattr(look_ups, "LOOK_UPS_SECONDS", 0.0)
+    with pytest.raises(FormatError, match="Schema 5 not found"):
+        finder.find(5)
 
 
 def test_the_work_stops_after_a_look_up_if_the_page_is_closed() -> None:
-    ids: list[int] = []
+    ids: list[SchemaKey] = []
     stop = Stop(float("inf"))
 
-    def find(schema_id: int) -> SchemaCodec:
+    def find(schema_id: SchemaKey) -> SchemaCodec:
         ids.append(schema_id)
         stop.close()  # the page is closed during the look-up
         raise FormatError("unknown")
@@ -197,23 +192,10 @@ def test_the_work_stops_after_a_look_up_if_the_page_is_closed() -> None:
     assert ids == [0, 0]
 
 
-def test_an_answer_that_is_too_large_is_refused() -> None:
-    async def use(schemas: SchemaRegistry, registry: Registry) -> None:
-        with pytest.raises(FormatError, match="cannot be read"):
-            await schemas.codec(1)
-
-    with_registry({"/base/schemas/ids/1": Response(body=b" " * (5 << 20))}, use)
-
-
 @pytest.mark.parametrize(
-    "url", ["", "localhost:8081", "ftp://a:1", "http://", "http://a:99999", "http://a:1/?x=1", "file:///etc"]
+    "url",
+    ["", "localhost:8081", "a:1", "ftp://a:1", "http://", "http://a:99999", "http://a:1/?x=1", "file:///etc"],
 )
 def test_an_address_that_is_no_http_server_is_refused(url: str) -> None:
-    with pytest.raises(InvalidRegistry):
-        registry_address(url)
-
-
-def test_addresses_have_default_ports_and_do_not_show_passwords() -> None:
-    address = registry_address("https://u:secret@registry.example/path/")
-    assert (address.address.port, address.path, address.credentials) == (443, "/path", "u:secret")
-    assert "secret" not in repr(address)
+    with pytest.raises(ConfigError):
+        SchemaRegistry(url)

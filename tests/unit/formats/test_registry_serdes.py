@@ -355,7 +355,7 @@ def test_the_record_name_is_the_subject(
         assert subject in registry.subjects
 
 
-def test_a_tombstone_stays_null_and_asks_nobody(registry: MemoryRegistry) -> None:
+def test_a_tombstone_stays_null_without_a_request(registry: MemoryRegistry) -> None:
     assert serializer(registry, V1, "AVRO").serialize("t", None) == (None, ())
     assert deserializer(registry).deserialize("t", None) is None
     assert registry.calls == []

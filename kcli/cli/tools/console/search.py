@@ -19,6 +19,7 @@ from kcli.cli.tools.console import formatters
 from kcli.cli.tools.console.positions import start_ms
 from kcli.client.admin.admin import AdminClient
 from kcli.client.config import ClientConfigError, client_config
+from kcli.config.definition import ConfigError
 from kcli.console.messages.decoding import Decoder
 from kcli.console.messages.fetching import TopicFetcher
 from kcli.console.messages.filters.errors import FilterSyntaxError
@@ -26,7 +27,7 @@ from kcli.console.messages.filters.record_filter import RecordFilter
 from kcli.console.messages.matching import Selection
 from kcli.console.messages.positions import Origin, Start, UnknownPartition
 from kcli.console.messages.record import ReadRecord
-from kcli.console.messages.registry import InvalidRegistry, SchemaRegistry, registry_address
+from kcli.console.messages.registry import SchemaRegistry
 from kcli.console.messages.rows import Decoders, Json
 from kcli.console.messages.scan import Scan, ScanRequest
 from kcli.console.messages.work import Workers
@@ -135,8 +136,6 @@ async def search(
                 options.topic or "",
                 read_committed=properties.get("isolation.level") == "read_committed",
             )
-            if registry is not None:
-                registry.start()
             selection = _selection(options, fetcher.topic, registry, show)
             return await _print(
                 Scan(fetcher, _request(options, selection), workers), is_last=options.last is not None
@@ -152,8 +151,8 @@ async def search(
 def _registry(properties: Mapping[str, str]) -> SchemaRegistry | None:
     url = properties.get(REGISTRY)
     try:
-        return None if url is None else SchemaRegistry(registry_address(url))
-    except InvalidRegistry as error:
+        return None if url is None else SchemaRegistry(url, properties)
+    except ConfigError as error:
         raise CommandError(f"{REGISTRY}: {error}") from error
 
 
@@ -164,9 +163,9 @@ def _selection(
         # Latin-1 keeps each byte of a line that is not UTF-8.
         return {"line": show(FoundMessage(record, topic)).decode("latin-1")}
 
-    decoder = Decoder(schemas=None if registry is None else registry.find)
+    schemas = None if registry is None else registry.find
     return Selection(
-        decoders=Decoders(decoder, decoder),
+        decoders=Decoders(Decoder(schemas=schemas, is_key=True), Decoder(schemas=schemas)),
         record_filter=record_filter(options),
         limit=options.last or _most(options.max_messages),
         show=line,
