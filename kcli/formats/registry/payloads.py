@@ -16,11 +16,13 @@ from kcli.formats.registry.framing import path_bytes, read_path
 from kcli.formats.registry.schemas import LoadedSchema
 from kcli.formats.registry.serializer import Encoder
 from kcli.formats.schemas import SchemaType
+from kcli.model.java_json import parse_json
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from kcli.formats.avro.language import AvroSchema
+    from kcli.formats.json_schema.language import JsonSchema
     from kcli.formats.protobuf.language import ProtobufSchema
 
 T = TypeVar("T")
@@ -34,7 +36,10 @@ def value_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[Va
 
             return _without_path(avro_codec(_avro(writer), None if reader is None else _avro(reader)).decode)
         case SchemaType.JSON:
-            return _without_path(json.loads)
+            from kcli.formats.json_schema.codec import json_codec
+
+            _json(reader or writer)
+            return _without_path(json_codec(_json(writer)).decode)
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.codec import protobuf_codec
 
@@ -49,6 +54,7 @@ def json_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str
 
             return _without_path(json_decoder(_avro(writer), None if reader is None else _avro(reader)))
         case SchemaType.JSON:
+            _json(reader or writer)
             return _without_path(_json_line)
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.json_text import to_json
@@ -56,16 +62,20 @@ def json_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str
             return _by_path(writer, reader, lambda message: lambda raw: to_json(message.FromString(raw)))
 
 
-def value_encoder(schema: LoadedSchema, message: str | None = None) -> Encoder[Value]:
+def value_encoder(
+    schema: LoadedSchema, message: str | None = None, *, validates: bool = False
+) -> Encoder[Value]:
     """Returns the function that encodes values. `message` is the full name of a Protobuf message, which is the first of
-    the file by default. Raises FormatError."""
+    the file by default. With `validates`, a JSON value must be valid by its schema. Raises FormatError."""
     match schema.type:
         case SchemaType.AVRO:
             from kcli.formats.avro.codec import avro_codec
 
             return Encoder(avro_codec(_avro(schema)).encode)
         case SchemaType.JSON:
-            return Encoder(lambda value: json.dumps(value).encode())
+            from kcli.formats.json_schema.codec import json_codec
+
+            return Encoder(json_codec(_json(schema), validates=validates).encode)
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.codec import protobuf_codec
 
@@ -73,7 +83,9 @@ def value_encoder(schema: LoadedSchema, message: str | None = None) -> Encoder[V
             return Encoder(protobuf_codec(made).encode, path)
 
 
-def json_encoder(schema: LoadedSchema, message: str | None = None) -> Encoder[str]:
+def json_encoder(
+    schema: LoadedSchema, message: str | None = None, *, validates: bool = False
+) -> Encoder[str]:
     """Returns the function that encodes a line of JSON. Raises FormatError as `value_encoder` does."""
     match schema.type:
         case SchemaType.AVRO:
@@ -81,7 +93,9 @@ def json_encoder(schema: LoadedSchema, message: str | None = None) -> Encoder[st
 
             return Encoder(json_encoder(_avro(schema)))
         case SchemaType.JSON:
-            return Encoder(lambda text: _json_line(text.encode()).encode())
+            from kcli.formats.json_schema.codec import json_codec
+
+            return Encoder(_checked_json(json_codec(_json(schema), validates=validates).decode))
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.json_text import from_json
 
@@ -96,7 +110,7 @@ def record_name(schema: LoadedSchema, message: str | None = None) -> str | None:
         case SchemaType.AVRO:
             return _avro(schema).full_name
         case SchemaType.JSON:
-            document = json.loads(schema.text)
+            document = parse_json(schema.text)
             title = document.get("title") if isinstance(document, dict) else None
             return title if isinstance(title, str) else None
         case SchemaType.PROTOBUF:
@@ -118,11 +132,35 @@ def _avro(schema: LoadedSchema) -> AvroSchema:
     return parsed
 
 
+def _json(schema: LoadedSchema) -> JsonSchema:
+    from kcli.formats.json_schema.language import JsonSchema
+
+    parsed = schema.parsed
+    if not isinstance(parsed, JsonSchema):
+        raise FormatError(f"{schema.name} is {schema.type}, expected JSON")
+    return parsed
+
+
 def _json_line(raw: bytes) -> str:
     """Returns a JSON value as one line, with the digits of its numbers. Raises ValueError."""
-    value = json.loads(raw)
     text = raw.decode().strip(" \t\r\n")
+    value = json.loads(text, parse_constant=_refuse_constant)
     return json.dumps(value, ensure_ascii=False) if "\n" in text or "\r" in text else text
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _checked_json(check: Callable[[bytes], Value]) -> Callable[[str], bytes]:
+    """Returns the function that checks a JSON text and leaves it as it is, with the digits of its numbers."""
+
+    def encode(text: str) -> bytes:
+        data = _json_line(text.encode()).encode()
+        check(data)
+        return data
+
+    return encode
 
 
 def _by_path(

@@ -24,6 +24,7 @@ LATEST_SECONDS = 60
 _BOOLEAN, _INT, _STRING = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
+VALIDATE = "json.fail.invalid.schema"
 AUTO_REGISTER, USE_LATEST, SCHEMA_ID = "auto.register.schemas", "use.latest.version", "use.schema.id"
 _STRATEGY, _PLACE = "{}.subject.name.strategy", "{}.schema.id.serializer"
 _FALLBACK = "subject.name.strategy.fallback.type"
@@ -42,6 +43,8 @@ SERDE_KEYS = ConfigDef(
                   "Whether the latest version must be able to read what the own schema writes."),
         ConfigKey("latest.cache.ttl.sec", _INT, str(LATEST_SECONDS), Range(low=-1), _LOW,
                   "The time after which the latest version is requested again. -1: never."),
+        ConfigKey(VALIDATE, _BOOLEAN, "false", None, _MEDIUM,
+                  "JSON Schema: whether a value that the schema does not permit is an error."),
         *(
             ConfigKey(_STRATEGY.format(part), _STRING, "AssociatedNameStrategy", None, _MEDIUM,
                       f"The strategy that chooses the subject of {part}s, or its Java class.")
@@ -83,6 +86,8 @@ class SerdeSettings:
     is_strict: bool = True
     """Whether the latest version must be able to read what the own schema writes."""
     latest_seconds: float = LATEST_SECONDS
+    validates: bool = False
+    """Whether a JSON value must be valid by its schema."""
     place: Place = Place.PREFIX
     subjects: SubjectSettings = SubjectSettings()
 
@@ -104,6 +109,7 @@ class SerdeSettings:
             normalize=bool(values["normalize.schemas"]),
             is_strict=bool(values["latest.compatibility.strict"]),
             latest_seconds=float("inf") if seconds < 0 else seconds,
+            validates=bool(values[VALIDATE]),
             place=_place(values, _PLACE.format(part)),
             subjects=SubjectSettings(
                 strategy=_strategy(values, _STRATEGY.format(part)),

@@ -17,7 +17,7 @@ from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import SchemaDefinition, reference_from_json
 from kcli.formats.registry.members import InvalidDocument
 from kcli.formats.registry.schemas import Schemas
-from kcli.formats.registry.serde_settings import AUTO_REGISTER, SCHEMA_ID, SERDE_KEYS, SerdeSettings
+from kcli.formats.registry.serde_settings import AUTO_REGISTER, SCHEMA_ID, SERDE_KEYS, VALIDATE, SerdeSettings
 from kcli.formats.registry.settings import CLIENT_KEYS, HEADER_PREFIX, TLS_PREFIX, URL, RegistrySettings
 from kcli.formats.schemas import SchemaReference, SchemaType
 
@@ -105,6 +105,7 @@ def _part(options: FormatOptions, properties: Mapping[str, str], *, is_key: bool
     text_id = properties.get(f"{part}.schema.id")
     if schema_id is not None or text_id is not None:
         texts[SCHEMA_ID] = str(schema_id) if schema_id is not None else text_id or ""
+    texts.setdefault(VALIDATE, "true")
     settings = SerdeSettings.of(texts, is_key=is_key)
     text = _schema_text(options.key_schema if is_key else options.schema, properties, part)
     own = None if text is None else SchemaDefinition(text, kind.value, _references(properties, part))

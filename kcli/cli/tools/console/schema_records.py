@@ -67,7 +67,9 @@ def _prepared(schemas: Schemas, part: PartFormat | None, topic: str) -> Prepared
     serializer = Serializer(
         schemas,
         part.settings,
-        lambda schema: json_encoder(_of_format(schema, part), part.message),
+        lambda schema: json_encoder(
+            _of_format(schema, part), part.message, validates=part.settings.validates
+        ),
         own=part.own,
         subject=part.subject,
         record_name=lambda schema: record_name(schema, part.message),
