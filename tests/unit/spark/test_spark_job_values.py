@@ -88,8 +88,13 @@ def test_protobuf_values_become_columns() -> None:
     decoded = decoded_values(pa.array([written]), codec, 5, "protobuf").to_pylist()
     assert decoded[0]["record"]["id"] == 7
     assert decoded[0]["record"]["at"] is None
-    with pytest.raises(JobError, match="contains itself"):
-        record_codec(descriptors(), "shop.Loop")
+
+
+def test_a_protobuf_message_in_itself_becomes_json_text() -> None:
+    codec = record_codec(descriptors(), "shop.Loop")
+    written = codec.values.encode({"next": '{"next":{}}'})
+    (decoded,) = decoded_values(pa.array([written]), codec, 0, "protobuf").to_pylist()
+    assert decoded == {"error": None, "record": {"next": '{"next":{}}'}}
 
 
 CODECS = (record_codec(json.dumps(AVRO).encode(), None), record_codec(descriptors(), "shop.Order"))

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from kcli.command.options import Kind, option
 from kcli.formats.avro.codec import avro_schema
 from kcli.formats.avro.schema import Record
-from kcli.formats.codec import FormatError, Value, ValueCodec
-from kcli.formats.protobuf.codec import message_class, protobuf_codec
+from kcli.formats.codec import FormatError, Value
+from kcli.formats.protobuf.codec import message_class
 from kcli.spark.jobs.records.column_names import column_list, free_name, renamed
-from kcli.spark.jobs.records.column_types import protobuf_columns
 from kcli.spark.jobs.shared.errors import JobError, require
 from kcli.spark.jobs.shared.options import JobOptions
 
@@ -208,9 +207,7 @@ def record_codec(schema: bytes, message: str | None) -> RecordCodec:
     """Returns the codec for the content of a schema file. With `message`, the file is a Protobuf schema. Without it,
     the file is an Avro schema."""
     if message is not None:
-        message_type = message_class(schema, message)
-        columns, codec = protobuf_columns(message_type.DESCRIPTOR), protobuf_codec(message_type)
-        return RecordCodec(columns, _one_by_one(columns, codec), codec.encode)
+        return _protobuf_codec(schema, message)
     from kcli.formats.avro.column_rows import row_encoder
     from kcli.formats.avro.columns import ColumnDecoder
 
@@ -226,28 +223,16 @@ def record_codec(schema: bytes, message: str | None) -> RecordCodec:
     return RecordCodec(decoder.type, decode, row_encoder(declared))
 
 
-def _one_by_one(
-    columns: pa.StructType, codec: ValueCodec
-) -> Callable[[pa.Array, int], tuple[pa.Array, pa.Array]]:
-    """Returns a function that decodes a column value by value."""
-    import pyarrow as pa
+def _protobuf_codec(schema: bytes, message: str) -> RecordCodec:
+    from kcli.formats.protobuf.columns import ColumnDecoder
+
+    decoder = ColumnDecoder(message_class(schema, message))
 
     def decode(values: pa.Array, skip_bytes: int) -> tuple[pa.Array, pa.Array]:
-        errors: list[str | None] = []
-        records: list[Value] = []
-        for value in values.to_pylist():
-            error: str | None = None
-            record: Value = None
-            if value is not None:
-                try:
-                    record = codec.decode(value[skip_bytes:])
-                except Exception as wrong:  # the library may raise any exception for malformed bytes
-                    error = f"{type(wrong).__name__}: {wrong}"
-            errors.append(error)
-            records.append(record)
-        return pa.array(records, columns), pa.array(errors, pa.string())
+        column = decoder.decode(values, skip_bytes)
+        return column.records, column.errors
 
-    return decode
+    return RecordCodec(decoder.type, decode, decoder.row_codec.encode)
 
 
 def _decoder(spec: ValueSpec) -> tuple[Callable[[Column], Column], StructType]:

@@ -1,6 +1,6 @@
 """Measures the decoding of Avro values to Arrow columns, beside confluent-kafka-python's AvroDeserializer.
 
-    python bench/schemas.py [--values 20000]
+    python bench/avro_columns.py [--values 20000]
 
 Needs `pip install pyarrow 'confluent-kafka[avro,schemaregistry]'`. The registry is the mock of the same library, so no
 request is sent. Prints a table, then one JSON line per figure. Each figure is a ratio of CPU times in one run, and the
