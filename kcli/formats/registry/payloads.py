@@ -34,12 +34,14 @@ def value_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[Va
         case SchemaType.AVRO:
             from kcli.formats.avro.codec import avro_codec
 
-            return _without_path(avro_codec(_avro(writer), None if reader is None else _avro(reader)).decode)
+            return _without_path(
+                avro_codec(avro_schema_of(writer), None if reader is None else avro_schema_of(reader)).decode
+            )
         case SchemaType.JSON:
             from kcli.formats.json_schema.codec import json_codec
 
-            _json(reader or writer)
-            return _without_path(json_codec(_json(writer)).decode)
+            json_schema_of(reader or writer)
+            return _without_path(json_codec(json_schema_of(writer)).decode)
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.codec import protobuf_codec
 
@@ -52,9 +54,11 @@ def json_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str
         case SchemaType.AVRO:
             from kcli.formats.avro.codec import json_decoder
 
-            return _without_path(json_decoder(_avro(writer), None if reader is None else _avro(reader)))
+            return _without_path(
+                json_decoder(avro_schema_of(writer), None if reader is None else avro_schema_of(reader))
+            )
         case SchemaType.JSON:
-            _json(reader or writer)
+            json_schema_of(reader or writer)
             return _without_path(_json_line)
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.json_text import to_json
@@ -71,11 +75,11 @@ def value_encoder(
         case SchemaType.AVRO:
             from kcli.formats.avro.codec import avro_codec
 
-            return Encoder(avro_codec(_avro(schema)).encode)
+            return Encoder(avro_codec(avro_schema_of(schema)).encode)
         case SchemaType.JSON:
             from kcli.formats.json_schema.codec import json_codec
 
-            return Encoder(json_codec(_json(schema), validates=validates).encode)
+            return Encoder(json_codec(json_schema_of(schema), validates=validates).encode)
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.codec import protobuf_codec
 
@@ -91,11 +95,11 @@ def json_encoder(
         case SchemaType.AVRO:
             from kcli.formats.avro.codec import json_encoder
 
-            return Encoder(json_encoder(_avro(schema)))
+            return Encoder(json_encoder(avro_schema_of(schema)))
         case SchemaType.JSON:
             from kcli.formats.json_schema.codec import json_codec
 
-            return Encoder(_checked_json(json_codec(_json(schema), validates=validates).decode))
+            return Encoder(_checked_json(json_codec(json_schema_of(schema), validates=validates).decode))
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.json_text import from_json
 
@@ -108,7 +112,7 @@ def record_name(schema: LoadedSchema, message: str | None = None) -> str | None:
     Protobuf message, or the title of a JSON Schema."""
     match schema.type:
         case SchemaType.AVRO:
-            return _avro(schema).full_name
+            return avro_schema_of(schema).full_name
         case SchemaType.JSON:
             document = parse_json(schema.text)
             title = document.get("title") if isinstance(document, dict) else None
@@ -116,14 +120,14 @@ def record_name(schema: LoadedSchema, message: str | None = None) -> str | None:
         case SchemaType.PROTOBUF:
             from kcli.formats.protobuf.messages import message_name
 
-            return message or message_name(_protobuf(schema))
+            return message or message_name(protobuf_schema_of(schema))
 
 
 def _without_path(decode: Callable[[bytes], T]) -> Decode[T]:
     return lambda payload, path: decode(payload)
 
 
-def _avro(schema: LoadedSchema) -> AvroSchema:
+def avro_schema_of(schema: LoadedSchema) -> AvroSchema:
     from kcli.formats.avro.language import AvroSchema
 
     parsed = schema.parsed
@@ -132,7 +136,7 @@ def _avro(schema: LoadedSchema) -> AvroSchema:
     return parsed
 
 
-def _json(schema: LoadedSchema) -> JsonSchema:
+def json_schema_of(schema: LoadedSchema) -> JsonSchema:
     from kcli.formats.json_schema.language import JsonSchema
 
     parsed = schema.parsed
@@ -169,8 +173,8 @@ def _by_path(
     """Decodes messages of the types that their paths name, as types of the same name in the reader's schema."""
     from kcli.formats.protobuf.messages import message_name, message_type
 
-    written = _protobuf(writer)
-    read = written if reader is None else _protobuf(reader)
+    written = protobuf_schema_of(writer)
+    read = written if reader is None else protobuf_schema_of(reader)
     decoders: dict[tuple[int, ...], Callable[[bytes], T]] = {}
 
     def decode(payload: bytes, path: bytes | None) -> T:
@@ -182,7 +186,7 @@ def _by_path(
     return decode
 
 
-def _protobuf(schema: LoadedSchema) -> ProtobufSchema:
+def protobuf_schema_of(schema: LoadedSchema) -> ProtobufSchema:
     from kcli.formats.protobuf.language import ProtobufSchema
 
     parsed = schema.parsed
@@ -195,6 +199,6 @@ def _message(schema: LoadedSchema, name: str | None) -> tuple[bytes, type[Messag
     """The path and the class of a message type by its full name, which is the first of the file by default."""
     from kcli.formats.protobuf.messages import message_indexes, message_name, message_type
 
-    parsed = _protobuf(schema)
+    parsed = protobuf_schema_of(schema)
     full_name = name or message_name(parsed)
     return path_bytes(message_indexes(parsed, full_name)), message_type(parsed, full_name)

@@ -16,6 +16,7 @@ from kcli.config.definition import (
 )
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.framing import Place
+from kcli.formats.registry.settings import CLIENT_KEYS, HEADER_PREFIX, TLS_PREFIX
 from kcli.formats.registry.subjects import ANY_CLUSTER, Strategy, strategy_of
 
 LATEST_SECONDS = 60
@@ -61,6 +62,12 @@ SERDE_KEYS = ConfigDef(
     ]
 )  # fmt: skip
 """The keys of serializers and deserializers of all three formats."""
+
+
+def is_registry_key(name: str) -> bool:
+    """Whether a property belongs to the client of a registry or to its serializers, and not to a client of Kafka."""
+    return name in CLIENT_KEYS or name in SERDE_KEYS or name.startswith((TLS_PREFIX, HEADER_PREFIX))
+
 
 _PLACES = {"PrefixSchemaIdSerializer": Place.PREFIX, "HeaderSchemaIdSerializer": Place.HEADER}
 

@@ -17,8 +17,14 @@ from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import SchemaDefinition, reference_from_json
 from kcli.formats.registry.members import InvalidDocument
 from kcli.formats.registry.schemas import Schemas
-from kcli.formats.registry.serde_settings import AUTO_REGISTER, SCHEMA_ID, SERDE_KEYS, VALIDATE, SerdeSettings
-from kcli.formats.registry.settings import CLIENT_KEYS, HEADER_PREFIX, TLS_PREFIX, URL, RegistrySettings
+from kcli.formats.registry.serde_settings import (
+    AUTO_REGISTER,
+    SCHEMA_ID,
+    VALIDATE,
+    SerdeSettings,
+    is_registry_key,
+)
+from kcli.formats.registry.settings import URL, RegistrySettings
 from kcli.formats.schemas import SchemaReference, SchemaType
 
 SCHEMA_BYTES_MAX = 16 << 20
@@ -34,26 +40,17 @@ _TOOL_KEYS = (
     ),
     *("key.serializer", "value.serializer"),
 )
-PROPERTIES = (*CLIENT_KEYS, *SERDE_KEYS, *_TOOL_KEYS)
-"""The properties of the tools that have a meaning for schemas. Other names have one of PREFIXES."""
-
-PREFIXES = (f"{TLS_PREFIX}ssl.", TLS_PREFIX, HEADER_PREFIX, "sasl.")
 _RAW_SERIALIZERS = ("StringSerializer", "ByteArraySerializer")
 
 
 def without_registry_keys(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties of a client without those of a registry, which the client does not know."""
-    keys = {*CLIENT_KEYS, *SERDE_KEYS}
-    return {
-        name: text
-        for name, text in properties.items()
-        if name not in keys and not name.startswith((TLS_PREFIX, HEADER_PREFIX))
-    }
+    return {name: text for name, text in properties.items() if not is_registry_key(name)}
 
 
 def is_known(name: str) -> bool:
     """Whether a property of a reader or a formatter has a meaning for schemas."""
-    return name in PROPERTIES or name.startswith(PREFIXES)
+    return name in _TOOL_KEYS or name.startswith("sasl.") or is_registry_key(name)
 
 
 @dataclass(frozen=True, slots=True)
