@@ -16,8 +16,9 @@ from kcli.spark.jobs.export.options import (
 )
 from kcli.spark.jobs.records.bad_input import KAFKA_ORIGIN, bad_input, sifted
 from kcli.spark.jobs.records.sample import inferred_columns
-from kcli.spark.jobs.records.values import ERROR, RECORD, ValueSpec, decoded, is_inferred
+from kcli.spark.jobs.records.values import ERROR, RECORD, ValueSpec, decoded, for_topic, is_inferred
 from kcli.spark.jobs.shared.endpoints import reader_options
+from kcli.spark.jobs.shared.options import names
 from kcli.spark.jobs.shared.running import Counts
 
 if TYPE_CHECKING:
@@ -47,8 +48,10 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
 
 
 def with_columns(options: ExportOptions) -> ValueSpec:
-    """Returns the format of the values. For JSON without --value-schema, the columns are inferred from records."""
-    spec = options.values
+    """Returns the format of the values. For JSON without --value-schema, the columns are inferred from records. With
+    --schema-registry, they are those of the latest version of the schema."""
+    listed = names(options.topic)
+    spec = for_topic(options.values, listed[0] if len(listed) == 1 else None)
     if not is_inferred(spec):
         return spec
     return replace(spec, columns=inferred_columns(reader_options(options)))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from kcli.command.options import option
 from kcli.spark.jobs.records.column_names import quoted
+from kcli.spark.jobs.records.registry_values import RegistryOptions
 from kcli.spark.jobs.records.values import FORMATS, ValueSpec, encoded
 from kcli.spark.jobs.shared.errors import JobError
-from kcli.spark.jobs.shared.options import JobOptions
 from kcli.spark.options import SINK_COLUMNS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ LEFT_OUT = ("_topic", "_partition", "_offset")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions(JobOptions):
+class OutputOptions(RegistryOptions):
     """The options of a job that writes the result of a query to a topic."""
 
     output_format: str = option(
@@ -36,20 +36,34 @@ class OutputOptions(JobOptions):
         metavar="FILE",
     )
     output_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
+    output_subject: str | None = option(
+        "With --schema-registry: the subject of the schema of the values that the job writes. Without "
+        "--output-schema, its latest version is used.",
+        metavar="SUBJECT",
+    )
 
 
 def output_spec(options: OutputOptions) -> ValueSpec:
     """Returns the format of the values to write. Raises JobError if the options contradict each other."""
-    spec = ValueSpec(options.output_format, options.output_schema, options.output_message)
-    if spec.format in ("avro", "protobuf"):
+    format_, schema, message = options.output_format, options.output_schema, options.output_message
+    registry = options.registry_spec(format_, schema=schema, subject=options.output_subject, message=message)
+    if options.output_subject is not None and registry is None:
+        raise JobError(
+            "--output-subject needs --schema-registry, and --output-format avro, protobuf or json-schema"
+        )
+    spec = ValueSpec(format_, schema, message, registry=registry)
+    if spec.format in ("avro", "protobuf", "json-schema"):
         spec.check()
     elif spec.schema:
         raise JobError(f"--output-schema is for avro and protobuf, not for {spec.format}")
     return spec
 
 
-def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
-    """Converts rows to the columns of the sink. Raises JobError for a column that cannot be written."""
+def records(frame: DataFrame, spec: ValueSpec, topic: str) -> DataFrame:
+    """Converts rows to the columns of the sink, for records of a topic.
+
+    Raises JobError for a column that cannot be written.
+    """
     from pyspark.sql.functions import col
 
     if spec.format == "raw":
@@ -66,7 +80,7 @@ def records(frame: DataFrame, spec: ValueSpec) -> DataFrame:
     inside = [name for name in frame.columns if name not in RECORD_COLUMNS and name not in LEFT_OUT]
     if not inside:
         raise JobError("the query has no column for the value")
-    return frame.select(encoded([col(quoted(name)) for name in inside], spec).alias("value"), *chosen)
+    return frame.select(encoded([col(quoted(name)) for name in inside], spec, topic).alias("value"), *chosen)
 
 
 def _record_column(frame: DataFrame, name: str, record: str) -> Column:

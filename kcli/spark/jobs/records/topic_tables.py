@@ -24,6 +24,7 @@ from kcli.spark.jobs.records.values import (
     ValueOptions,
     ValueSpec,
     decoded,
+    for_topic,
     is_inferred,
 )
 from kcli.spark.jobs.shared.endpoints import reader_options
@@ -62,7 +63,7 @@ class TableOptions(RangeOptions, ValueOptions, BadInputOptions):
     )
     tables: str | None = option(
         "A YAML file that lists tables by name. A table may have the keys topic, format, schema, message, "
-        "skip-bytes and watermark ('COLUMN 10 minutes').",
+        "subject, skip-bytes and watermark ('COLUMN 10 minutes').",
         metavar="FILE",
     )
 
@@ -129,6 +130,7 @@ class TopicTables:
             if table.topic not in self.schemas:
                 self.schemas[table.topic] = inferred_columns(reader_options(self.options, topic=table.topic))
             values = replace(values, columns=self.schemas[table.topic])
+        values = for_topic(values, table.topic)
         frame = decoded(frame, values, TABLE_COLUMNS)
         origin = {name: col(name) for name in KAFKA_ORIGIN}
         frame = sifted(frame, col(ERROR), origin, chosen, self.counts)
@@ -137,7 +139,7 @@ class TopicTables:
         return frame.select(col(f"{RECORD}.*"), *beside)
 
 
-DECLARED = ("topic", "format", "schema", "message", "skip-bytes", "watermark")
+DECLARED = ("topic", "format", "schema", "message", "subject", "skip-bytes", "watermark")
 
 
 def declared_tables(options: TableOptions) -> dict[str, TopicTable]:
@@ -162,10 +164,11 @@ def _declared(name: str, entry: Mapping[str, str], options: TableOptions) -> Top
             raise JobError(f"--tables {options.tables}: {name}.{key} is not one of {', '.join(DECLARED)}")
     usual = options.values
     has_own = "format" in entry
-    values = ValueSpec(
-        format=str(entry.get("format", usual.format)),
-        schema=entry.get("schema", None if has_own else usual.schema),
+    values = options.value_spec(
+        str(entry.get("format", usual.format)),
+        entry.get("schema", None if has_own else usual.schema),
         message=entry.get("message", None if has_own else usual.message),
+        subject=entry.get("subject"),
         skip_bytes=_bytes(options, name, entry.get("skip-bytes", 0 if has_own else usual.skip_bytes)),
     )
     values.check()

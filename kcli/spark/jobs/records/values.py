@@ -9,7 +9,7 @@ tombstone) is not an error: all its columns are null. `encoded` does the reverse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,21 @@ from kcli.formats.avro.schema import Record
 from kcli.formats.codec import FormatError, Value
 from kcli.formats.protobuf.codec import message_class
 from kcli.spark.jobs.records.column_names import column_list, free_name, renamed
+from kcli.spark.jobs.records.registry_values import (
+    ReadColumns,
+    RegistryOptions,
+    RegistrySpec,
+    read_columns,
+    written_values,
+)
 from kcli.spark.jobs.shared.errors import JobError, require
-from kcli.spark.jobs.shared.options import JobOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
-FORMATS = ("raw", "json", "csv", "avro", "protobuf")
+FORMATS = ("raw", "json", "csv", "avro", "protobuf", "json-schema")
 RECORD, ERROR = "_record", "_parse_error"
 CORRUPT = "_corrupt_record"
 """The column in which Spark stores a JSON or CSV text that does not parse."""
@@ -50,16 +56,28 @@ class ValueSpec:
     for Protobuf."""
     columns: StructType | None = None
     """JSON: the columns that were inferred from records."""
+    registry: RegistrySpec | None = None
+    """The registry of the schemas of values, or None if a file has the one schema."""
+    read: ReadColumns | None = None
+    """The columns of the topic that is read, if there is a registry."""
 
     def check(self) -> None:
         """Checks that the format is complete. Raises JobError if a part is missing or wrong."""
         if self.format not in FORMATS:
             raise JobError(f"value format {self.format}: expected one of {', '.join(FORMATS)}")
+        if self.registry is not None:
+            if self.skip_bytes:
+                raise JobError("bytes are not skipped in values that name their schema in a registry")
+            if self.schema and not Path(self.schema).is_file():
+                raise JobError(f"there is no schema file {self.schema}")
+            return
+        if self.format == "json-schema":
+            raise JobError("json-schema values need --schema-registry")
         if self.format == "csv" and not self.schema:
             raise JobError("CSV values need a schema, such as 'id bigint, name string'")
         if self.format in ("avro", "protobuf"):
             if not self.schema:
-                raise JobError(f"{self.format} values need a schema file")
+                raise JobError(f"{self.format} values need a schema file, or --schema-registry")
             if not Path(self.schema).is_file():
                 raise JobError(f"there is no schema file {self.schema}")
             require("pyarrow" if self.format == "avro" else "google.protobuf", "kcli-streaming[spark]")
@@ -68,13 +86,19 @@ class ValueSpec:
             raise JobError(f"bytes can be skipped in Avro and Protobuf values only, not in {self.format}")
 
 
+def for_topic(spec: ValueSpec, topic: str | None) -> ValueSpec:
+    """Returns the format of the values of a topic. For values with schemas of a registry, asks the registry for the
+    columns. `topic` is None for several topics. Raises JobError."""
+    return spec if spec.registry is None else replace(spec, read=read_columns(spec.registry, topic))
+
+
 def is_inferred(spec: ValueSpec) -> bool:
     """Whether the columns must be inferred from records."""
     return spec.format == "json" and not spec.schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValueOptions(JobOptions):
+class ValueOptions(RegistryOptions):
     """The options of a job that reads values."""
 
     value_format: str = option(
@@ -83,10 +107,18 @@ class ValueOptions(JobOptions):
     value_schema: str | None = option(
         "The schema of the values. For JSON and CSV: columns such as 'id bigint, name string'. If this "
         "option is not given, the schema of JSON values is inferred. For Avro: an .avsc file. For Protobuf: "
-        "a file that protoc --descriptor_set_out --include_imports wrote.",
+        "a file that protoc --descriptor_set_out --include_imports wrote. With --schema-registry: a file with the "
+        "schema to which all values are converted, in place of the latest version of the subject.",
         metavar="TEXT",
     )
-    value_message: str | None = option("Protobuf: the full name of the message.", metavar="NAME")
+    value_message: str | None = option(
+        "Protobuf: the full name of the message. With --schema-registry, the default is the first of the schema.",
+        metavar="NAME",
+    )
+    value_subject: str | None = option(
+        "With --schema-registry: the subject of the schema of the values. Default: the subject of the topic.",
+        metavar="SUBJECT",
+    )
     value_skip_bytes: int = option(
         "Avro, Protobuf: how many bytes to skip at the beginning of each value. The prefix of a schema "
         "registry has 5 bytes (Avro) or 6 bytes (Protobuf).",
@@ -98,7 +130,28 @@ class ValueOptions(JobOptions):
     @property
     def values(self) -> ValueSpec:
         """The format of the values that the options describe."""
-        return ValueSpec(self.value_format, self.value_schema, self.value_message, self.value_skip_bytes)
+        return self.value_spec(
+            self.value_format,
+            self.value_schema,
+            message=self.value_message,
+            subject=self.value_subject,
+            skip_bytes=self.value_skip_bytes,
+        )
+
+    def value_spec(
+        self,
+        format_: str,
+        schema: str | None,
+        *,
+        message: str | None,
+        subject: str | None,
+        skip_bytes: int = 0,
+    ) -> ValueSpec:
+        """Returns a format of values, with the registry of the options if the format may have one. Raises JobError."""
+        registry = self.registry_spec(format_, schema=schema, subject=subject, message=message)
+        if subject is not None and registry is None:
+            raise JobError("a subject needs --schema-registry, and the format avro, protobuf or json-schema")
+        return ValueSpec(format_, schema, message, skip_bytes, registry=registry)
 
 
 def decoded(frame: DataFrame, spec: ValueSpec, taken: Iterable[str] = ()) -> DataFrame:
@@ -108,8 +161,8 @@ def decoded(frame: DataFrame, spec: ValueSpec, taken: Iterable[str] = ()) -> Dat
     """
     from pyspark.sql.functions import col
 
-    if spec.format in ("avro", "protobuf"):
-        decoder, columns = _decoder(spec)
+    if spec.read is not None or spec.format in ("avro", "protobuf"):
+        decoder, columns = _decoder(spec) if spec.read is None else _registry_decoder(spec.read)
         frame = frame.withColumn("_decoded", decoder(col("value")))
         record = col("_decoded.record").cast(renamed(columns, taken))
         return frame.withColumn(RECORD, record).withColumn(ERROR, col("_decoded.error")).drop("_decoded")
@@ -165,16 +218,49 @@ def struct_type(ddl: str) -> StructType:
         ) from None
 
 
-def encoded(columns: list[Column], spec: ValueSpec) -> Column:
-    """Encodes the columns of a row as one value in the format of `spec`."""
+def encoded(columns: list[Column], spec: ValueSpec, topic: str) -> Column:
+    """Encodes the columns of a row as one value of a topic in the format of `spec`."""
     from pyspark.sql.functions import struct, to_csv, to_json
 
     row = struct(*columns)
+    if spec.registry is not None:
+        return _worker_function(written_values(spec.registry, topic).encoder, "binary")(row)
     if spec.format == "json":
         return to_json(row)
     if spec.format == "csv":
         return to_csv(row)
     return _encoder(spec)(row)
+
+
+def _registry_decoder(read: ReadColumns) -> tuple[Callable[[Column], Column], StructType]:
+    """Returns a function that decodes a column, and the type of the decoded records."""
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StructType
+
+    columns = from_arrow_type(read.type)
+    assert isinstance(columns, StructType)
+    result = pa.struct([("error", pa.string()), ("record", read.type)])
+    return _worker_function(read.decoder, from_arrow_type(result)), columns
+
+
+def _worker_function(
+    make: Callable[[], Callable[[pa.Array], pa.Array]], result: DataType | str
+) -> Callable[[Column], Column]:
+    """Returns a function over a column. `make` is called once in each worker, because Spark cannot send parsed schemas
+    and connections."""
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf
+
+    made: list[Callable[[pa.Array], pa.Array]] = []
+
+    def convert(values: pa.Array) -> pa.Array:
+        if not made:
+            made.append(make())
+        return made[0](values)
+
+    convert.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    return arrow_udf(convert, result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kcli.config.properties import load
 from kcli.config.providers import PROVIDERS, resolve
 from kcli.errors import KcliError
+from kcli.formats.registry.serde_settings import is_registry_key
 from kcli.model.topic_names import validate
 from kcli.spark.client.cluster import ClientSettings, Cluster
 from kcli.spark.jobs.shared.errors import JobError
@@ -40,22 +41,33 @@ def client_settings(options: JobOptions) -> ClientSettings | None:
     return None if options.bootstrap_server is None else sink_options(client_options(options)).client
 
 
+def client_properties(options: JobOptions) -> dict[str, str]:
+    """Returns the properties of --command-config. Raises JobError."""
+    return _properties(options.command_config, "--command-config")
+
+
+def _properties(path: str | None, name: str) -> dict[str, str]:
+    """Returns the properties of a file, with the variables of configuration providers replaced. `name` is the
+    command-line option that selects this file."""
+    if path is None:
+        return {}
+    try:
+        properties = load(path)
+        resolve(properties)
+    except (OSError, ValueError) as error:
+        raise JobError(f"{name} {path}: {error}") from None
+    return {key: value for key, value in properties.items() if not key.startswith(PROVIDERS)}
+
+
 def cluster_options(servers: str, path: str | None, name: str) -> dict[str, str]:
     """Returns the options of source and sink with the servers and client settings of a cluster.
 
-    `path` is a properties file, and `name` is the command-line option that selects this file. Variables of
-    configuration providers are replaced.
+    `path` is a properties file, and `name` is the command-line option that selects this file. Keys of a schema
+    registry are left out, because only the formats of values use them.
     """
-    settings = {}
-    if path is not None:
-        try:
-            properties = load(path)
-            resolve(properties)
-        except (OSError, ValueError) as error:
-            raise JobError(f"{name} {path}: {error}") from None
-        settings = {
-            f"kafka.{key}": value for key, value in properties.items() if not key.startswith(PROVIDERS)
-        }
+    settings = {
+        f"kafka.{key}": value for key, value in _properties(path, name).items() if not is_registry_key(key)
+    }
     return settings | {"kafka.bootstrap.servers": servers}
 
 

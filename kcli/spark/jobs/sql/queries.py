@@ -162,7 +162,7 @@ class Queries:
     def insert(self, rows: DataFrame, topic: str, name: str) -> Done:
         """Writes the rows of a query to a topic."""
         counts = Counts(streaming=rows.isStreaming)
-        counted = counts.rows(records(rows, output_spec(self._options)), WRITTEN)
+        counted = counts.rows(records(rows, output_spec(self._options), topic), WRITTEN)
         writing = writer_options(self._options, topic)
         if counted.isStreaming:
             stream = counted.writeStream.format("kcli").options(**writing)

@@ -1,0 +1,169 @@
+"""Jobs with schemas of a registry: columns of the latest version, and values that Confluent's client reads."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kcli.command.options import UsageError
+from kcli.formats.codec import Value
+from kcli.formats.registry.framing import id_prefix
+from kcli.formats.registry.payloads import value_encoder
+from kcli.formats.registry.schemas import LoadedSchema
+from kcli.formats.schemas import SchemaType
+from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.shared.errors import JobError
+from kcli.spark.jobs.transform import job as transform
+from rigs.librdkafka import consume, produce
+from rigs.schema_registry import MemoryRegistry, memory_registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kcli.testing.broker_process import BrokerProcess
+
+Make = Callable[..., str]
+
+V1 = '{"type":"record","name":"Order","fields":[{"name":"id","type":"int"},{"name":"gone","type":"string"}]}'
+V2 = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "long"},
+            {"name": "item", "type": ["null", "string"], "default": None},
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+             "default": "\u0000"},
+            {"name": "either", "type": ["int", "string"], "default": 5},
+            {"name": "key", "type": {"type": "string", "logicalType": "uuid"}, "default": ""},
+            {"name": "at", "type": {"type": "int", "logicalType": "time-millis"}, "default": 0},
+        ],
+    }
+)  # fmt: skip
+PROTO = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+message Order { int64 id = 1; string item = 2; google.protobuf.Timestamp at = 3; repeated int32 counts = 4; }"""
+JSON_SCHEMA = (
+    '{"type":"object","title":"Order","properties":{"id":{"type":"integer"},"item":{"type":"string"}}}'
+)
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[MemoryRegistry]:
+    with memory_registry() as registry:
+        yield registry
+
+
+def encode(kind: str, schema_id: int, text: str, value: Value) -> bytes:
+    encoder = value_encoder(LoadedSchema(SchemaType(kind), text))
+    return id_prefix(schema_id) + encoder.path + encoder.encode(value)
+
+
+def test_avro_values_of_two_versions_become_typed_columns(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
+) -> None:
+    import pyarrow.parquet
+
+    name = topic(1)
+    first, second = registry.put(f"{name}-value", V1), registry.put(f"{name}-value", V2)
+    new: dict[str, Value] = {
+        "id": 2, "item": "x", "price": decimal.Decimal("12.50"), "either": "text",
+        "key": "0f8fad5b-d9cb-469f-a165-70867728950e", "at": dt.time(1, 2, 3),
+    }  # fmt: skip
+    produce(broker.bootstrap, name, [
+        {"value": encode("AVRO", first, V1, {"id": 1, "gone": "g"})},
+        {"value": encode("AVRO", second, V2, new)},
+        {"value": None, "key": "k"},
+        {"value": b"plain"},
+    ])  # fmt: skip
+    path = str(tmp_path / "out")
+    done = export.run(spark, export.parse([
+        "--bootstrap-server", broker.bootstrap, "--topic", name, "--path", path, "--value-format", "avro",
+        "--schema-registry", registry.url, "--on-bad-record", "drop", "--columns", "offset,value",
+    ]))  # fmt: skip
+    assert (done.rows, done.bad_records) == (3, 1)
+    rows = sorted(pyarrow.parquet.read_table(path).to_pylist(), key=lambda row: row["offset"])
+    assert [row["value"] and row["value"]["id"] for row in rows] == [1, 2, None]
+    assert rows[0]["value"]["item"] is None and rows[0]["value"]["either"] == {"int": 5, "string": None}
+    assert rows[1]["value"]["price"] == decimal.Decimal("12.50")
+    assert rows[1]["value"]["either"] == {"int": None, "string": "text"}
+    assert rows[1]["value"]["key"] == new["key"] and rows[1]["value"]["at"] == "01:02:03.000"
+
+
+def test_a_query_reads_protobuf_and_writes_avro_and_json(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
+) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    source, target, other = topic(1), topic(1), topic(1)
+    number = registry.put(f"{source}-value", PROTO, "PROTOBUF")
+    at = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
+    produce(broker.bootstrap, source, [
+        {"value": encode("PROTOBUF", number, PROTO, {"id": nth, "item": f"i{nth}", "at": at, "counts": [nth]})}
+        for nth in range(5)
+    ])  # fmt: skip
+    schema = json.dumps({"type": "record", "name": "Out", "fields": [
+        {"name": "id", "type": "long"}, {"name": "item", "type": ["null", "string"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    ]})  # fmt: skip
+    file = tmp_path / "out.avsc"
+    file.write_text(schema)
+    common = [
+        "--bootstrap-server",
+        broker.bootstrap,
+        "--value-format",
+        "protobuf",
+        "--schema-registry",
+        registry.url,
+    ]
+    transform.run(spark, transform.parse([
+        *common, "--sql", f"SELECT id, item, at FROM `{source}` WHERE counts[0] > 2", "--target-topic", target,
+        "--output-format", "avro", "--output-schema", str(file),
+    ]))  # fmt: skip
+    judge = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+    context = SerializationContext(target, MessageField.VALUE)
+    values: list[Any] = [judge(message.value(), context) for message in consume(broker.bootstrap, target, 2)]
+    assert sorted(value["id"] for value in values) == [3, 4]
+    assert {value["at"] for value in values} == {at}
+    assert registry.targets.count(f"POST /subjects/{target}-value/versions?normalize=false") == 1
+    registry.put("shared", JSON_SCHEMA, "JSON")
+    transform.run(spark, transform.parse([
+        *common, "--sql", f"SELECT id, item FROM `{source}` WHERE id = 4", "--target-topic", other,
+        "--output-format", "json-schema", "--output-subject", "shared",
+    ]))  # fmt: skip
+    (message,) = consume(broker.bootstrap, other, 1)
+    assert json.loads(message.value()[5:]) == {"id": 4, "item": "i4"}
+
+
+def test_wrong_settings_are_errors_before_spark_starts(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
+) -> None:
+    name = topic(1)
+    base = ["--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(tmp_path / "out")]
+    for words, reason in (
+        (["--value-format", "json-schema"], "json-schema values need --schema-registry"),
+        (
+            ["--value-format", "avro", "--schema-registry", "nowhere"],
+            "--schema-registry: nowhere: expected the URL",
+        ),
+        (["--value-format", "json", "--value-subject", "s"], "a subject needs --schema-registry"),
+        (
+            ["--value-format", "avro", "--schema-registry", registry.url, "--value-skip-bytes", "5"],
+            "bytes are not skipped",
+        ),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            export.parse([*base, *words])
+    options = export.parse([*base, "--value-format", "avro", "--schema-registry", registry.url])
+    with pytest.raises(JobError, match=f"values of {name}: Subject '{name}-value' not found"):
+        export.run(spark, options)
+    registry.put(f"{name}-value", JSON_SCHEMA, "JSON")
+    with pytest.raises(JobError, match="is JSON, and the format is AVRO"):
+        export.run(spark, options)
