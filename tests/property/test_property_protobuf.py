@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 
@@ -14,6 +15,7 @@ pytest.importorskip("pyarrow")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcli.formats.protobuf import columns
 from kcli.formats.protobuf.codec import protobuf_codec
 from kcli.formats.protobuf.column_types import row_of
 from kcli.formats.protobuf.columns import ColumnDecoder
@@ -190,7 +192,8 @@ def test_columns_are_what_the_library_reads(data: st.DataObject) -> None:
     import pyarrow as pa
 
     payloads = [data.draw(payload()) for _ in range(data.draw(st.integers(1, 4)))]
-    values = DECODER.decode(pa.array(payloads, pa.binary()))
+    with mock.patch.object(columns, "FEW_VALUES", 0):
+        values = DECODER.decode(pa.array(payloads, pa.binary()))
     values.records.validate(full=True)
     for raw, record, error in zip(
         payloads, values.records.to_pylist(), values.errors.to_pylist(), strict=True

@@ -27,11 +27,16 @@ from kcli.formats.protobuf.wire_scan import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from google.protobuf.message import Message
+    from numpy.typing import NDArray
 
     from kcli.formats.protobuf.number_arrays import Marker
     from kcli.formats.protobuf.wire_arrays import Bytes, Flags, Integers
+
+FEW_VALUES = 16
+"""Fewer values are decoded faster one by one."""
 
 MAX_BATCH_BYTES = 64 << 20
 """The bytes of the values that are decoded at once. Arrow's offsets have 32 bits."""
@@ -85,6 +90,7 @@ class ColumnDecoder:
 
     def _decode(self, values: pa.Array, skips: Integers) -> DecodedValues:
         import numpy as np
+        import pyarrow as pa
 
         offsets = _offsets(values)
         base = int(offsets[0])
@@ -95,6 +101,8 @@ class ColumnDecoder:
         end = offsets[1:] - base
         start = np.minimum(offsets[:-1] - base + skips, end)
         start = np.where(is_null, end, start)
+        if len(values) < FEW_VALUES:
+            return self._with_library(pa.nulls(len(values), self.type), ~is_null, content, start, end)
         arrays, is_bad = _columns(self._plan, content, start, end)
         records = _record(arrays, self.type, len(values), validity(~is_null) if is_null.any() else None)
         return self._with_library(records, is_bad & ~is_null, content, start, end)
@@ -109,19 +117,42 @@ class ColumnDecoder:
         bad = np.flatnonzero(is_bad)
         if bad.size == 0:
             return DecodedValues(records, pa.nulls(len(records), pa.string()))
-        rows, errors = [], np.full(len(records), None, object)
+        rows: list[Value] = []
+        errors = np.full(len(records), None, object)
         for row in bad.tolist():
-            try:
-                message = self.message.FromString(content[start[row] : end[row]].tobytes())
-                rows.append(pa.array([row_of(message)], self.type))
-            except Exception as error:  # the library may raise any exception for malformed bytes
-                errors[row] = f"{type(error).__name__}: {error}"
-                rows.append(pa.nulls(1, self.type))
+            decoded, errors[row] = self._decode_one(content[start[row] : end[row]].tobytes())
+            rows.append(decoded)
         order = np.arange(len(records))
         order[bad] = len(records) + np.arange(bad.size)
-        return DecodedValues(
-            pa.concat_arrays([records, *rows]).take(pa.array(order)), pa.array(errors, pa.string())
-        )
+        both = pa.concat_arrays([records, self._array(rows, bad, errors)])
+        return DecodedValues(both.take(pa.array(order)), pa.array(errors, pa.string()))
+
+    def _decode_one(self, value: bytes) -> tuple[Value, str | None]:
+        """Returns the row of a value, or None and the error."""
+        try:
+            return row_of(self.message.FromString(value)), None
+        except Exception as error:  # the library may raise any exception for malformed bytes
+            return None, _reason(error)
+
+    def _array(self, rows: list[Value], places: Integers, errors: NDArray[np.object_]) -> pa.Array:
+        """Returns rows as an array. A row that does not fit the type, such as a too long time span, is an error."""
+        import pyarrow as pa
+
+        try:
+            return pa.array(rows, self.type)
+        except (pa.ArrowException, ValueError, OverflowError):
+            arrays = []
+            for place, row in zip(places.tolist(), rows, strict=True):
+                try:
+                    arrays.append(pa.array([row], self.type))
+                except (pa.ArrowException, ValueError, OverflowError) as error:
+                    arrays.append(pa.nulls(1, self.type))
+                    errors[place] = _reason(error)
+            return pa.concat_arrays(arrays)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def _offsets(values: pa.Array) -> Integers:

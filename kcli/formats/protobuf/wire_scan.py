@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_PASSES = 16
 """Passes over the fields of a message, for rows whose fields are in another order."""
 
-FEW_ROWS, MANY_STEPS = 8, 64
+FEW_ROWS, MANY_STEPS = 128, 64
 """If fewer rows than the first have more elements than the second, the Protobuf library is faster."""
 
 MAX_SPAN = 1 << 40

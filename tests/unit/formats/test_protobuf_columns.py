@@ -24,6 +24,12 @@ DECODER = ColumnDecoder(MESSAGE)
 WHOLE = CODEC.encode(VALUES)
 
 
+@pytest.fixture(autouse=True)
+def by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decodes by columns even the few values of a test."""
+    monkeypatch.setattr(columns_module, "FEW_VALUES", 0)
+
+
 def decoded(*payloads: bytes | None, decoder: ColumnDecoder = DECODER, skip: int = 0) -> list[object]:
     """Returns the records of payloads, which must be valid."""
     values = decoder.decode(pa.array(payloads, pa.binary()), skip)
@@ -118,6 +124,21 @@ def test_bytes_in_front_of_a_value_are_skipped() -> None:
     skips = pa.array([0, 2]).to_numpy()
     records = DECODER.decode(pa.array([WHOLE, b"12" + WHOLE]), skips).records.to_pylist()
     assert [comparable(record) for record in records] == expected(WHOLE, WHOLE)
+
+
+def test_few_values_are_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "FEW_VALUES", 3)
+    monkeypatch.setattr(columns_module, "_columns", None)
+    assert decoded(WHOLE, None) == expected(WHOLE, None)
+    (error,) = DECODER.decode(pa.array([b"\xff"])).errors.to_pylist()
+    assert error and error.startswith("DecodeError: ")
+
+
+def test_a_time_span_that_arrow_does_not_have_is_an_error_of_its_row() -> None:
+    hostile = MESSAGE()
+    hostile.span.seconds = 80_000_000_000_000
+    values = DECODER.decode(pa.array([hostile.SerializeToString(), WHOLE + WHOLE]))
+    assert [error is None for error in values.errors.to_pylist()] == [False, True]
 
 
 def test_slices_and_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
