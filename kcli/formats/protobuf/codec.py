@@ -102,7 +102,7 @@ def _fields(message: Message) -> dict[str, Value]:
         value = getattr(message, field.name)
         if is_map(field):
             of = field.message_type.fields_by_name["value"]
-            values[field.name] = [(key, _one(of, value[key])) for key in value]
+            values[field.name] = [(key, _one(of, value[key])) for key in sorted(value)]
         elif field.is_repeated:
             values[field.name] = [_one(field, item) for item in value]
         elif field.has_presence and not message.HasField(field.name):

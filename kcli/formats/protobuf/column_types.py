@@ -130,7 +130,7 @@ def row_of(message: Message, path: Path = ()) -> dict[str, Value]:
         value = getattr(message, field.name)
         if is_map(field):
             of = field.message_type.fields_by_name["value"]
-            row[field.name] = [(key, _row_value(of, value[key], inner)) for key in value]
+            row[field.name] = [(key, _row_value(of, value[key], inner)) for key in sorted(value)]
         elif field.is_repeated:
             row[field.name] = [_row_value(field, one, inner) for one in value]
         elif field.has_presence and not message.HasField(field.name):

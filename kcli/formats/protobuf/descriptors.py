@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError
 from kcli.formats.protobuf.names import Names, inner_scope
-from kcli.formats.protobuf.option_values import Options, set_option, set_options
+from kcli.formats.protobuf.option_values import Options, file_descriptor_type, set_option, set_options
 from kcli.formats.protobuf.syntax import (
     SCALARS,
     Constant,
@@ -46,29 +46,26 @@ def file_descriptor(
     `names` has the names of the file and of its imports. `dependencies` has the descriptors of the imports. `is_strict`
     refuses an import without a descriptor, and a custom option whose value does not fit its type.
     """
-    return _Builder(file, path, names).build(dependencies, is_strict=is_strict)
+    return _Builder(file, path, names, is_strict=is_strict).build(dependencies)
 
 
 class _Builder:
     """Builds one descriptor. Custom options are set at the end, because the file itself may declare them."""
 
-    def __init__(self, file: File, path: str, names: Names) -> None:
-        from google.protobuf import descriptor_pb2
-
+    def __init__(self, file: File, path: str, names: Names, *, is_strict: bool) -> None:
         self._file = file
         self._names = names
-        self._result = descriptor_pb2.FileDescriptorProto(name=path)
+        self._is_strict = is_strict
+        self._result = file_descriptor_type()(name=path)
         self._custom: list[Options] = []
 
-    def build(
-        self, dependencies: Mapping[str, FileDescriptorProto], *, is_strict: bool
-    ) -> FileDescriptorProto:
+    def build(self, dependencies: Mapping[str, FileDescriptorProto]) -> FileDescriptorProto:
         file, result = self._file, self._result
         scope = file.package or ""
         if scope:
             result.package = scope
         self._set_syntax()
-        self._set_imports(dependencies, is_strict=is_strict)
+        self._set_imports(dependencies)
         for declared in file.types:
             if isinstance(declared, Message):
                 self._message(result.message_type.add(), declared, scope)
@@ -78,7 +75,7 @@ class _Builder:
         for service in file.services:
             self._service(service, scope)
         self._options(result.options, file.options, scope)
-        set_options(result, self._custom, dependencies, self._names, is_strict=is_strict)
+        set_options(result, self._custom, dependencies, self._names, is_strict=self._is_strict)
         return result
 
     def _set_syntax(self) -> None:
@@ -94,7 +91,7 @@ class _Builder:
         elif file.syntax == "proto3":
             result.syntax = "proto3"
 
-    def _set_imports(self, dependencies: Mapping[str, FileDescriptorProto], *, is_strict: bool) -> None:
+    def _set_imports(self, dependencies: Mapping[str, FileDescriptorProto]) -> None:
         file, result = self._file, self._result
         for path in dict.fromkeys(file.all_imports):
             if path in dependencies:
@@ -103,7 +100,7 @@ class _Builder:
                 if path in file.weak_imports:
                     result.weak_dependency.append(len(result.dependency))
                 result.dependency.append(path)
-            elif is_strict:
+            elif self._is_strict:
                 raise FormatError(f'the import "{path}" is neither a reference of the schema nor built in')
 
     def _options(self, target: ProtobufMessage, options: Iterable[Option], scope: str) -> None:
@@ -112,7 +109,7 @@ class _Builder:
             if option.is_custom:
                 custom.append(option)
             else:
-                set_option(target, option)
+                set_option(target, option, is_strict=self._is_strict)
         if custom:
             self._custom.append(Options(target, tuple(custom), scope))
 

@@ -1,7 +1,8 @@
 """Protobuf's JSON: messages as Java's JsonFormat prints them for console tools, and the way back.
 
-Each field without presence is printed, also if it has its default. The text has no spaces, fields are in the order of
-their numbers, and characters of HTML are escaped, as Gson does.
+Each field without presence is printed, also if it has its default. The text has no spaces. Fields are in the order of
+their numbers, and characters of HTML are escaped, as Gson does. The keys of maps are sorted, because the Protobuf
+library gives them no order.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _delegated(message: Message) -> str:
     from google.protobuf import json_format
 
     value = json.loads(json_format.MessageToJson(message))
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_HTML)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True).translate(_HTML)
 
 
 def _any(message: Message, keeps_names: bool) -> list[str]:
@@ -119,7 +120,7 @@ def _field(field: FieldDescriptor, message: Message, keeps_names: bool) -> str:
         key_field, value_field = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         entries = [
             f"{_quoted(_single(key_field, key, keeps_names))}:{_single(value_field, value[key], keeps_names)}"
-            for key in value
+            for key in sorted(value)
         ]
         return f"{{{','.join(entries)}}}"
     if field.is_repeated:

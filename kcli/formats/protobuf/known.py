@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kcli.formats.codec import FormatError
 from kcli.formats.protobuf.descriptors import file_descriptor
 from kcli.formats.protobuf.names import names_of
+from kcli.formats.protobuf.option_values import file_descriptor_type
 from kcli.formats.protobuf.parser import parse_file
 from kcli.formats.protobuf.reverse import file_of
 from kcli.formats.protobuf.syntax import File
@@ -113,8 +114,6 @@ def known_file(path: str) -> File:
 @functools.cache
 def known_descriptor(path: str) -> FileDescriptorProto:
     """Returns the descriptor of a built-in import. Raises FormatError if its Python package is missing."""
-    from google.protobuf import descriptor_pb2
-
     if path in _CONFLUENT:
         file = known_file(path)
         imports = {one: known_file(one) for one in file.imports}
@@ -126,4 +125,4 @@ def known_descriptor(path: str) -> FileDescriptorProto:
         module = importlib.import_module(_GOOGLE[path])
     except ModuleNotFoundError:
         raise FormatError(f'the import "{path}" needs pip install googleapis-common-protos') from None
-    return descriptor_pb2.FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+    return file_descriptor_type().FromString(module.DESCRIPTOR.serialized_pb)

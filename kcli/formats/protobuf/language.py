@@ -16,7 +16,7 @@ from kcli.formats.protobuf.descriptors import file_descriptor
 from kcli.formats.protobuf.known import KNOWN, known_descriptor, known_file
 from kcli.formats.protobuf.names import Names, names_of
 from kcli.formats.protobuf.normal import normal_file
-from kcli.formats.protobuf.option_values import pool_of
+from kcli.formats.protobuf.option_values import file_descriptor_type, pool_of
 from kcli.formats.protobuf.parser import parse_file
 from kcli.formats.protobuf.printer import print_file
 from kcli.formats.protobuf.reverse import file_of
@@ -124,13 +124,12 @@ def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> ProtobufSc
 
 def _from_base64(text: str, resolved: Mapping[str, str]) -> File:
     """Returns the file of a descriptor. Its text is parsed, because a descriptor may contain names that are none."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message import DecodeError
 
     if len(text) > MAX_TEXT_CHARS:
         raise FormatError(f"the schema has {len(text)} characters, and the limit is {MAX_TEXT_CHARS}")
     try:
-        descriptor = FileDescriptorProto.FromString(base64.b64decode(text))
+        descriptor = file_descriptor_type().FromString(base64.b64decode(text))
     except (DecodeError, binascii.Error, ValueError):
         raise FormatError("the text is neither a .proto file nor a file descriptor in base64") from None
     imports = imported_files(File(imports=(*descriptor.dependency,)), resolved)

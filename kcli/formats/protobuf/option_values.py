@@ -5,16 +5,17 @@ An option becomes one entry of Protobuf's text format, which the Protobuf librar
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError
-from kcli.formats.protobuf.names import Names
+from kcli.formats.protobuf.names import Names, inner_scope
 from kcli.formats.protobuf.syntax import Block, Option, OptionValue, Word
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message import Message as ProtobufMessage
 
@@ -30,10 +31,25 @@ class Options:
     scope: str
 
 
-def set_option(target: ProtobufMessage, option: Option) -> None:
+@functools.cache
+def file_descriptor_type() -> type[FileDescriptorProto]:
+    """Returns the class of file descriptors, in a pool of its own.
+
+    In the pool of all generated classes, another module may declare custom options. Their maps would lose their order.
+    """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(descriptor_pb2.DESCRIPTOR.serialized_pb)
+    descriptor = pool.FindMessageTypeByName("google.protobuf.FileDescriptorProto")
+    file_type: type[FileDescriptorProto] = message_factory.GetMessageClass(descriptor)
+    return file_type
+
+
+def set_option(target: ProtobufMessage, option: Option, *, is_strict: bool) -> None:
     """Sets an option of Protobuf. An unknown option is ignored, because Confluent's registry accepts it.
 
-    Raises FormatError for a value that does not fit the option.
+    Raises FormatError for a value that does not fit the option, if `is_strict`.
     """
     from google.protobuf import text_format
 
@@ -48,7 +64,8 @@ def set_option(target: ProtobufMessage, option: Option) -> None:
             _entry(first, value), target, allow_unknown_extension=True, allow_unknown_field=True
         )
     except (text_format.ParseError, ValueError) as error:
-        raise FormatError(f"option {option.name}: {_reason(error)}") from None
+        if is_strict:
+            raise FormatError(f"option {option.name}: {_reason(error)}") from None
 
 
 def set_options(
@@ -68,7 +85,7 @@ def set_options(
     declarations = [*declarations]
     if not declarations or DESCRIPTOR_PATH not in dependencies:
         return
-    pool = pool_of([*dependencies.values(), file])
+    pool, _ = options_pool([*dependencies.values(), file])
     for options in declarations:
         full_name = options.target.DESCRIPTOR.full_name
         typed = message_factory.GetMessageClass(pool.FindMessageTypeByName(full_name))()
@@ -95,6 +112,30 @@ def pool_of(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
         except (TypeError, ValueError) as error:
             raise FormatError(_reason(error)) from None
     return pool
+
+
+def options_pool(files: Iterable[FileDescriptorProto]) -> tuple[DescriptorPool, frozenset[str]]:
+    """Returns a pool for options in which maps are lists of entries, and the full names of the entries.
+
+    A map of the Protobuf library has no order, and the text of a schema must have one.
+    """
+    entries: set[str] = set()
+    plain = []
+    for file in files:
+        copy = file_descriptor_type()()
+        copy.CopyFrom(file)
+        for message in copy.message_type:
+            _clear_map_entries(message, inner_scope(copy.package, message.name), entries)
+        plain.append(copy)
+    return pool_of(plain), frozenset(entries)
+
+
+def _clear_map_entries(message: DescriptorProto, full_name: str, entries: set[str]) -> None:
+    if message.options.map_entry:
+        message.options.ClearField("map_entry")
+        entries.add(full_name)
+    for nested in message.nested_type:
+        _clear_map_entries(nested, f"{full_name}.{nested.name}", entries)
 
 
 def _entry(name: str, value: OptionValue) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError
 from kcli.formats.protobuf.cursor import MAX_DEPTH
-from kcli.formats.protobuf.option_values import pool_of
+from kcli.formats.protobuf.option_values import options_pool
 from kcli.formats.protobuf.shown_options import OptionReader
 from kcli.formats.protobuf.syntax import (
     Constant,
@@ -55,7 +55,7 @@ def _options(
     if not all(path in dependencies for path in descriptor.dependency):
         return OptionReader(None)
     try:
-        return OptionReader(pool_of([*dependencies.values(), descriptor]))
+        return OptionReader(*options_pool([*dependencies.values(), descriptor]))
     except FormatError:
         return OptionReader(None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcli.formats.protobuf.syntax import Block, Option, OptionValue, Word
@@ -60,8 +59,9 @@ _LAST = ("features", "feature_support", "verification")
 class OptionReader:
     """Reads options with the custom options of a pool. Without a pool, custom options are dropped."""
 
-    def __init__(self, pool: DescriptorPool | None) -> None:
+    def __init__(self, pool: DescriptorPool | None, map_entries: frozenset[str] = frozenset()) -> None:
         self._pool = pool
+        self._map_entries = map_entries
 
     def of(self, message: ProtobufMessage) -> tuple[Option, ...]:
         """Returns the options that are set in a message of options."""
@@ -73,7 +73,7 @@ class OptionReader:
         for field, value in sorted(typed.ListFields(), key=_rank):
             name = field.full_name if field.is_extension else field.name
             values = [*value] if field.is_repeated else [value]
-            options += [Option(name, _value(field, one), field.is_extension) for one in values]
+            options += [Option(name, self._value(field, one), field.is_extension) for one in values]
         return (*options,)
 
     def _typed(self, full_name: str, content: bytes) -> ProtobufMessage | None:
@@ -82,6 +82,39 @@ class OptionReader:
             return None
         options = _options_class(self._pool, full_name)
         return options.FromString(content) if options is not None else None
+
+    def _value(self, field: FieldDescriptor, value: Any) -> OptionValue:
+        """Returns one value of a field."""
+        if field.cpp_type == field.CPPTYPE_MESSAGE:
+            is_entry = field.message_type.full_name in self._map_entries
+            return self._map_entry(value) if is_entry else self._block(value)
+        if field.cpp_type == field.CPPTYPE_ENUM:
+            constant = field.enum_type.values_by_number.get(value)
+            return Word(constant.name if constant is not None else str(value))
+        if isinstance(value, bytes):
+            return value.decode(errors="surrogateescape")
+        if isinstance(value, str):
+            return value
+        if isinstance(value, float) and math.isfinite(value):
+            return Word((java_float if field.cpp_type == field.CPPTYPE_FLOAT else java_double)(value))
+        return Word(str(value).lower())
+
+    def _block(self, message: ProtobufMessage) -> Block:
+        entries: list[tuple[str, OptionValue]] = []
+        for field, value in message.ListFields():
+            name = f"[{field.full_name}]" if field.is_extension else field.name
+            if field.is_repeated:
+                entries.append((name, tuple(self._value(field, one) for one in value)))
+            else:
+                entries.append((name, self._value(field, value)))
+        return Block((*entries,))
+
+    def _map_entry(self, message: Any) -> Block:
+        """Returns key and value of an entry. Confluent's registry writes the value of `precision` and `scale` first."""
+        fields = message.DESCRIPTOR.fields_by_name
+        pairs = [(name, self._value(fields[name], getattr(message, name))) for name in ("key", "value")]
+        is_reversed = message.DESCRIPTOR.full_name.startswith(META) and message.key in ("precision", "scale")
+        return Block(tuple(pairs[::-1] if is_reversed else pairs))
 
 
 @functools.lru_cache(maxsize=64)
@@ -104,43 +137,3 @@ def _rank(entry: tuple[FieldDescriptor, Any]) -> tuple[int, int]:
     if field.name in _ORDER:
         return 0, _ORDER.index(field.name)
     return (2 if field.name in _LAST else 1, field.number)
-
-
-def _value(field: FieldDescriptor, value: Any) -> OptionValue:
-    """Returns one value of a field."""
-    if field.cpp_type == field.CPPTYPE_MESSAGE:
-        return _block(value)
-    if field.cpp_type == field.CPPTYPE_ENUM:
-        constant = field.enum_type.values_by_number.get(value)
-        return Word(constant.name if constant is not None else str(value))
-    if isinstance(value, bytes):
-        return value.decode(errors="surrogateescape")
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float) and math.isfinite(value):
-        return Word((java_float if field.cpp_type == field.CPPTYPE_FLOAT else java_double)(value))
-    return Word(str(value).lower())
-
-
-def _block(message: ProtobufMessage) -> Block:
-    entries: list[tuple[str, OptionValue]] = []
-    for field, value in message.ListFields():
-        name = f"[{field.full_name}]" if field.is_extension else field.name
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            entries.append((name, _map(field, value)))
-        elif field.is_repeated:
-            entries.append((name, tuple(_value(field, one) for one in value)))
-        else:
-            entries.append((name, _value(field, value)))
-    return Block((*entries,))
-
-
-def _map(field: FieldDescriptor, value: Mapping[Any, Any]) -> tuple[OptionValue, ...]:
-    """Returns the entries of a map. Confluent's registry writes the value of `precision` and `scale` first."""
-    key_field, value_field = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-    blocks = []
-    for key in value:
-        entry = (("key", _value(key_field, key)), ("value", _value(value_field, value[key])))
-        is_reversed = field.full_name.startswith(META) and key in ("precision", "scale")
-        blocks.append(Block(entry[::-1] if is_reversed else entry))
-    return (*blocks,)

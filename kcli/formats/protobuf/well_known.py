@@ -92,7 +92,7 @@ def _json_value(message: Message) -> Value:
     """Returns the value of a Struct, a ListValue or a Value. Values nest at most as deep as Protobuf parses."""
     match message.DESCRIPTOR.name:
         case "Struct":
-            return {name: _json_value(message.fields[name]) for name in message.fields}
+            return {name: _json_value(message.fields[name]) for name in sorted(message.fields)}
         case "ListValue":
             return [_json_value(one) for one in message.values]
         case _:

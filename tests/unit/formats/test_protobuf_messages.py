@@ -191,8 +191,32 @@ def test_custom_options_go_into_the_descriptor_and_come_back() -> None:
         parse(text.replace('"x"', "5"), {}, is_new=True)
 
 
+def test_maps_in_options_keep_their_order() -> None:
+    keys = ["z", "scale", "a", "m", "", "precision", "b"]
+    params = "".join(f'params {{ key: "{key}" value: "{nth}" }} ' for nth, key in enumerate(keys))
+    text = f'import "confluent/meta.proto"; message M {{ option (confluent.message_meta) = {{ {params} }}; }}'
+    serialized = parse(text, {}, is_new=True).in_format("serialized")
+    shown = parse(serialized, {}, is_new=True).canonical
+    places = [shown.index(f'value: "{nth}"') for nth in range(len(keys))]
+    assert places == sorted(places)
+
+
 def test_confluents_client_reads_the_serialized_form() -> None:
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     file = FileDescriptorProto.FromString(base64.b64decode(SCHEMA.in_format("serialized")))
     assert (file.name, file.package, len(file.dependency)) == ("default", "p", len(KNOWN))
+
+
+def test_confluents_client_registers_and_reads_these_schemas() -> None:
+    client = pytest.importorskip("confluent_kafka.schema_registry.protobuf")
+    message = message_type(SCHEMA, "p.N")
+    registered = parse(client._schema_to_str(message.DESCRIPTOR.file), {}, is_new=True)
+    names = ("p.M", "p.N", "p.N.Inner", "p.N.Inner.Deep")
+    pool = message.DESCRIPTOR.file.pool
+    for name in names:
+        indexes = client._create_index_array(pool.FindMessageTypeByName(name))
+        assert message_name(registered, indexes) == name
+    assert client._str_to_proto("x", registered.in_format("serialized")).message_type[1].name == "N"
+    one = message(d=1.5, m={7: "seven"}, y="text")
+    assert message_type(registered, "p.N").FromString(one.SerializeToString()).m[7] == "seven"
