@@ -15,7 +15,7 @@ from kcli.formats.codec import FormatError, Value, ValueCodec
 from kcli.formats.protobuf.well_known import ANY, TYPE_MEMBER, conversion
 
 if TYPE_CHECKING:
-    from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.descriptor import Descriptor, FieldDescriptor
     from google.protobuf.message import Message
 
 
@@ -26,7 +26,7 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
 
     Raises FormatError if `descriptors` is not such a file, or has no such message.
     """
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf import descriptor_pb2, descriptor_pool
     from google.protobuf.message import DecodeError
 
     pool = descriptor_pool.DescriptorPool()
@@ -41,8 +41,29 @@ def message_class(descriptors: bytes, name: str) -> type[Message]:
         ) from None
     except (KeyError, TypeError) as error:
         raise FormatError(f"the Protobuf schema has no message {name} ({error})") from None
-    message_type: type[Message] = message_factory.GetMessageClass(descriptor)
-    return message_type
+    return class_of(descriptor)
+
+
+def class_of(descriptor: Descriptor) -> type[Message]:
+    """Returns the class of a message. Raises FormatError for messages that refer to each other in too long chains."""
+    from google.protobuf import message_factory
+
+    reachable = {descriptor.full_name: descriptor}
+    waiting = [descriptor]
+    while waiting:
+        for field in waiting.pop().fields:
+            inner = field.message_type
+            if inner is not None and inner.full_name not in reachable:
+                reachable[inner.full_name] = inner
+                waiting.append(inner)
+    try:
+        # The library makes the classes of the fields by recursion. Backwards, most of them exist already.
+        for one in reversed(reachable.values()):
+            message_factory.GetMessageClass(one)
+        message: type[Message] = message_factory.GetMessageClass(descriptor)
+    except RecursionError:
+        raise FormatError(f"the message {descriptor.full_name} refers to too many others") from None
+    return message
 
 
 def protobuf_codec(message: type[Message]) -> ValueCodec:

@@ -1,7 +1,7 @@
 """The Arrow types of messages, and rows of these types.
 
-A field is a column. A well-known message is a time, a time span, its value or JSON text. A message that contains itself
-is JSON text where it is inside itself, because a column has a fixed depth.
+A field is a column. A well-known message is a time, a time span, its value or JSON text. A message inside itself and a
+message that is nested very deep are JSON text, because a column has a fixed depth.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ MAX_COLUMNS = 10_000
 """The number of columns of a message. A schema whose messages contain others twice may have 2 to the 30th."""
 
 
+MAX_COLUMN_DEPTH = 32
+"""Messages that are nested deeper are JSON text."""
+
+
 class Kind(enum.Enum):
     """How the value of a field becomes a value of a column."""
 
@@ -48,7 +52,8 @@ def kind_of(field: FieldDescriptor, path: Path) -> Kind:
         return Kind.TIME if name == TIMESTAMP else Kind.SPAN
     if name in WRAPPERS:
         return Kind.WRAPPER
-    return Kind.JSON if name in JSON_VALUES or name == ANY or name in path else Kind.RECORD
+    is_json = name in JSON_VALUES or name == ANY or name in path or len(path) > MAX_COLUMN_DEPTH
+    return Kind.JSON if is_json else Kind.RECORD
 
 
 def column_types(descriptor: Descriptor) -> pa.StructType:

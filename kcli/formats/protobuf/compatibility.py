@@ -71,13 +71,8 @@ _STRINGS = _SCALAR_GROUPS[-1]
 
 
 def incompatibilities(reader: tuple[File, Names], writer: tuple[File, Names]) -> tuple[Incompatibility, ...]:
-    """Returns the changes from `writer` to `reader` that make values of `writer` unreadable, in the order of paths."""
-    comparison = _Comparison(reader[1], writer[1])
-    if reader[0].package != writer[0].package:
-        comparison.add(Change.PACKAGE_CHANGED, ())
-    scopes = _Pair(reader[0].package or "", writer[0].package or "")
-    comparison.types(reader[0].types, writer[0].types, (), scopes)
-    return (*comparison.changes,)
+    """Returns the changes from `writer` to `reader` that make values of `writer` unreadable."""
+    return _Comparison(reader[1], writer[1]).run(reader[0], writer[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +97,79 @@ class _Members:
         return [number for number, name in self.oneofs.items() if name == oneof]
 
 
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """A field whose type is a message of an import."""
+
+    path: tuple[str, ...]
+    types: _Pair
+
+
 @dataclass(slots=True)
 class _Comparison:
+    """Compares the schemas, and each pair of messages of imports once, without recursion from message to message."""
+
     _reader: Names
     _writer: Names
-    changes: list[Incompatibility] = field(default_factory=list)
-    _compared: set[_Pair] = field(default_factory=set)
+    _found: list[Incompatibility | _Reference] = field(default_factory=list)
+    """What the part that is being compared contains: the schemas themselves, or a pair of messages."""
+    _parts: dict[_Pair, list[Incompatibility | _Reference]] = field(default_factory=dict)
+    _waiting: list[_Pair] = field(default_factory=list)
+
+    def run(self, reader: File, writer: File) -> tuple[Incompatibility, ...]:
+        """Returns the changes of the schemas. The changes of a message of an import come before those of its field."""
+        if reader.package != writer.package:
+            self.add(Change.PACKAGE_CHANGED, ())
+        self.types(reader.types, writer.types, (), _Pair(reader.package or "", writer.package or ""))
+        own = self._found
+        while self._waiting:
+            pair = self._waiting.pop()
+            self._found = self._parts[pair]
+            new, old = self._reader.types[pair.reader], self._writer.types[pair.writer]
+            if isinstance(new.type, Message) and isinstance(old.type, Message):
+                path = (*_local_name(pair.reader, new).split("."),)
+                self.messages(new.type, old.type, path, pair)
+        return self._flattened(own)
+
+    def _flattened(self, own: list[Incompatibility | _Reference]) -> tuple[Incompatibility, ...]:
+        changed = self._changed_parts()
+        result: list[Incompatibility] = []
+        shown: set[_Pair] = set()
+        stack = [iter(own)]
+        while stack:
+            match next(stack[-1], None):
+                case None:
+                    stack.pop()
+                case Incompatibility() as change:
+                    result.append(change)
+                case _Reference(path, types) if types in changed:
+                    inner = [] if types in shown else self._parts[types]
+                    shown.add(types)
+                    stack.append(iter([*inner, _incompatibility(Change.FIELD_NAMED_TYPE_CHANGED, path)]))
+        return (*result,)
+
+    def _changed_parts(self) -> set[_Pair]:
+        """Returns the pairs of messages that have a change, or a field with such a type."""
+        users: dict[_Pair, list[_Pair]] = {}
+        for pair, found in self._parts.items():
+            for reference in found:
+                if isinstance(reference, _Reference):
+                    users.setdefault(reference.types, []).append(pair)
+        changed = {
+            pair
+            for pair, found in self._parts.items()
+            if any(isinstance(one, Incompatibility) for one in found)
+        }
+        waiting = [*changed]
+        while waiting:
+            new = {user for user in users.get(waiting.pop(), ()) if user not in changed}
+            changed |= new
+            waiting += new
+        return changed
 
     def add(self, change: Change, path: Sequence[str]) -> None:
         """Adds a change at a path."""
-        shown = f"#/{'/'.join(path)}"
-        text = f'{{errorType:"{change.name}", description:"{_TEXTS[change].format(shown)}"}}'
-        self.changes.append(Incompatibility(change.name, shown, text))
+        self._found.append(_incompatibility(change, path))
 
     def types(
         self,
@@ -133,10 +189,7 @@ class _Comparison:
                 self.add(Change.MESSAGE_REMOVED, (*path, old.name))
 
     def messages(self, reader: Message, writer: Message, path: tuple[str, ...], scopes: _Pair) -> None:
-        """Compares two messages and the messages in them, unless this has been done."""
-        if scopes in self._compared:
-            return
-        self._compared.add(scopes)
+        """Compares two messages and the messages that are declared in them."""
         new, old = _members(reader), _members(writer)
         self._oneofs(reader, new, old, path)
         for number in sorted({*new.fields, *old.fields}):
@@ -230,10 +283,17 @@ class _Comparison:
         is_own = new_type.path == "" and old_type.path == ""
         if is_own or not (isinstance(new_type.type, Message) and isinstance(old_type.type, Message)):
             return
-        count = len(self.changes)
-        self.messages(new_type.type, old_type.type, (*local.split("."),), _Pair(new_name, old_name))
-        if len(self.changes) > count:
-            self.add(Change.FIELD_NAMED_TYPE_CHANGED, path)
+        pair = _Pair(new_name, old_name)
+        if pair not in self._parts:
+            self._parts[pair] = []
+            self._waiting.append(pair)
+        self._found.append(_Reference(path, pair))
+
+
+def _incompatibility(change: Change, path: Sequence[str]) -> Incompatibility:
+    shown = f"#/{'/'.join(path)}"
+    text = f'{{errorType:"{change.name}", description:"{_TEXTS[change].format(shown)}"}}'
+    return Incompatibility(change.name, shown, text)
 
 
 def _members(message: Message) -> _Members:

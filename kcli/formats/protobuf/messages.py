@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError
+from kcli.formats.protobuf.codec import class_of
 from kcli.formats.protobuf.language import ProtobufSchema
 from kcli.formats.protobuf.names import inner_scope
 from kcli.formats.protobuf.option_values import pool_of
@@ -51,16 +52,13 @@ def message_indexes(schema: ProtobufSchema, name: str) -> tuple[int, ...]:
 
 def message_type(schema: ProtobufSchema, name: str | None = None) -> type[Message]:
     """Returns the class of the message with a full name, or of the first message. Raises FormatError."""
-    from google.protobuf import message_factory
-
     full_name = name if name is not None else message_name(schema)
     pool = pool_of(schema.descriptors())
     try:
         descriptor = pool.FindMessageTypeByName(full_name)
     except KeyError:
         raise FormatError(f"the schema has no message {full_name}") from None
-    message: type[Message] = message_factory.GetMessageClass(descriptor)
-    return message
+    return class_of(descriptor)
 
 
 def file_of_messages(schema: ProtobufSchema) -> File:

@@ -199,6 +199,16 @@ def test_rows_are_encoded_again() -> None:
         codec.encode({"plain": "["})
 
 
+def test_a_long_chain_of_messages_ends_in_json_text() -> None:
+    levels = "".join(f"message L{n} {{ L{n + 1} a = 1; }}" for n in range(500))
+    schema = parse(f'syntax = "proto3"; {levels} message L500 {{ int32 x = 1; }}', {}, is_new=True)
+    decoder = ColumnDecoder(message_type(schema))
+    payload = b""
+    for _ in range(60):
+        payload = b"\x0a" + bytes([len(payload)]) + payload
+    assert decoded(payload, b"", decoder=decoder) == expected(payload, b"", decoder=decoder)
+
+
 def test_a_schema_of_a_billion_columns_is_refused_at_once() -> None:
     levels = "".join(f"message L{n} {{ L{n + 1} a = 1; L{n + 1} b = 2; }}" for n in range(30))
     schema = parse(f'syntax = "proto3"; {levels} message L30 {{ int32 x = 1; }}', {}, is_new=True)

@@ -221,6 +221,17 @@ def test_messages_may_contain_each_other() -> None:
     assert changes(old.replace("int32", "string"), old, {}, {}) == ["FIELD_SCALAR_KIND_CHANGED #/B/2"]
 
 
+def test_long_chains_and_cycles_of_imported_messages_are_compared() -> None:
+    chain = "".join(f"message C{n} {{ C{n + 1} next = 1; C0 first = 2; }}" for n in range(3000))
+    old = {"c.proto": f"{PROTO3} {chain} message C3000 {{ int32 last = 1; }}"}
+    new = {"c.proto": old["c.proto"].replace("int32", "string")}
+    schema = PROTO3 + 'import "c.proto"; message M { C0 c = 1; }'
+    assert changes(schema, schema, old, old) == []
+    found = changes(schema, schema, new, old)
+    assert (found[0], found[-1]) == ("FIELD_SCALAR_KIND_CHANGED #/C3000/1", "FIELD_NAMED_TYPE_CHANGED #/M/1")
+    assert len(found) == 6002
+
+
 def test_the_text_of_a_change() -> None:
     new = parse(field("string a = 1;"), {}, is_new=True)
     (change,) = new.incompatibilities(
