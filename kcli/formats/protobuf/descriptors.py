@@ -290,8 +290,8 @@ def _reserve(
     """Adds reserved names and ranges. The end of a range is `past_end` behind its last number."""
     for one in reserved:
         for value in one.values:
-            if isinstance(value, str):
-                result.reserved_name.append(value)
+            if isinstance(value, str | Word):
+                result.reserved_name.append(value if isinstance(value, str) else value.text)
             else:
                 first, last = _bounds(value)
                 result.reserved_range.add(start=first, end=last + past_end)

@@ -254,25 +254,31 @@ def _single(value: int | Range) -> int | Range:
     return value.start if isinstance(value, Range) and value.start == value.end else value
 
 
-def _start(value: str | int | Range) -> int:
+def _start(value: str | Word | int | Range) -> int:
     match value:
         case Range(start, _):
             return start
         case int():
             return value
-        case str():
+        case _:
             return MAX_INT32
 
 
 def _sorted_reserved(reserved: Iterable[Reserved]) -> tuple[Reserved, ...]:
     """Returns a declaration for each value: numbers first, then names."""
     values = [value for one in reserved for value in one.values]
-    single = [value if isinstance(value, str) else _single(value) for value in values]
+    single = [value if isinstance(value, str | Word) else _single(value) for value in values]
     return tuple(Reserved((value,)) for value in sorted(single, key=_reserved_key))
 
 
-def _reserved_key(value: str | int | Range) -> tuple[int, str]:
-    return _start(value), f"{value.start}..{value.end}" if isinstance(value, Range) else str(value)
+def _reserved_key(value: str | Word | int | Range) -> tuple[int, str]:
+    match value:
+        case Range(start, end):
+            return start, f"{start}..{end}"
+        case Word(text):
+            return _start(value), text
+        case _:
+            return _start(value), str(value)
 
 
 def _plain_number(text: str) -> str:

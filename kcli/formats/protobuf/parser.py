@@ -24,6 +24,7 @@ from kcli.formats.protobuf.syntax import (
     Range,
     Reserved,
     Service,
+    Word,
 )
 
 LABELS = frozenset({"optional", "required", "repeated"})
@@ -91,6 +92,10 @@ class _FileParser:
             (*extends,),
             (*options,),
         )
+
+    @property
+    def _is_edition(self) -> bool:
+        return self._syntax is not None and not self._syntax.startswith("proto")
 
     def _read_syntax(self, keyword: str) -> None:
         cursor = self._cursor
@@ -248,20 +253,20 @@ class _FileParser:
     def _reserved(self, most: int) -> Reserved:
         """Reads names or ranges. An edition writes names without quotes."""
         cursor = self._cursor
-        names: list[str] = []
+        names: list[str | Word] = []
         is_range = True
         while True:
             token = cursor.peek()
             if token.is_quoted:
                 names.append(cursor.string())
-            elif token.text[:1].isalpha() or token.text[:1] == "_":
-                names.append(cursor.name())
+            elif self._is_edition and (token.text[:1].isalpha() or token.text[:1] == "_"):
+                names.append(Word(cursor.name()))
             else:
                 break
             is_range = False
             if not cursor.skip(","):
                 break
-        values: tuple[str | int | Range, ...] = (*names,)
+        values: tuple[str | Word | int | Range, ...] = (*names,)
         if is_range or not cursor.is_next(";"):
             values = (*names, *self._ranges(most))
         cursor.expect(";")

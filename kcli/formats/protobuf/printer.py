@@ -135,10 +135,12 @@ def _extensions(extensions: Extensions) -> str:
     return f"extensions {', '.join(map(_range, extensions.values))}{_bracketed(extensions.options)};\n"
 
 
-def _range(value: str | int | Range) -> str:
+def _range(value: str | Word | int | Range) -> str:
     match value:
         case str():
             return f'"{value}"'
+        case Word(text):
+            return text
         case int():
             return str(value)
         case Range(start, end):

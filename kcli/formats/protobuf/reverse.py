@@ -125,7 +125,7 @@ class _Reader:
             (*oneofs,),
             (*own_groups,),
             (*nested, *map(self._enum, message.enum_type)),
-            _reserved(message.reserved_range, message.reserved_name, past_end=1),
+            self._reserved(message.reserved_range, message.reserved_name, past_end=1),
             tuple(
                 Extensions((_range(one.start, one.end - 1),), self._options.of(one.options))
                 for one in message.extension_range
@@ -187,9 +187,21 @@ class _Reader:
         return Enum(
             enum.name,
             tuple(Constant(one.name, one.number, self._options.of(one.options)) for one in enum.value),
-            _reserved(enum.reserved_range, enum.reserved_name, past_end=0),
+            self._reserved(enum.reserved_range, enum.reserved_name, past_end=0),
             self._options.of(enum.options),
         )
+
+    def _reserved(
+        self,
+        ranges: Iterable[DescriptorProto.ReservedRange | EnumDescriptorProto.EnumReservedRange],
+        names: Sequence[str],
+        *,
+        past_end: int,
+    ) -> tuple[Reserved, ...]:
+        """Returns a declaration for each range and each name."""
+        numbers = [Reserved((_range(one.start, one.end - past_end),)) for one in ranges]
+        spelled = [Word(name) if self._is_edition else name for name in names]
+        return (*numbers, *(Reserved((name,)) for name in spelled))
 
     def _service(self, service: ServiceDescriptorProto) -> Service:
         methods = [
@@ -216,17 +228,6 @@ def _last(type_name: str) -> str:
 
 def _range(first: int, last: int) -> int | Range:
     return first if first == last else Range(first, last)
-
-
-def _reserved(
-    ranges: Iterable[DescriptorProto.ReservedRange | EnumDescriptorProto.EnumReservedRange],
-    names: Sequence[str],
-    *,
-    past_end: int,
-) -> tuple[Reserved, ...]:
-    """Returns a declaration for each range and each name."""
-    numbers = [Reserved((_range(one.start, one.end - past_end),)) for one in ranges]
-    return (*numbers, *(Reserved((name,)) for name in names))
 
 
 def _default(field: FieldDescriptorProto) -> str | Word:

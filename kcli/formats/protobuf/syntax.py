@@ -111,9 +111,9 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Names and numbers that no field may have. A name is a `str`."""
+    """Names and numbers that no field may have. A name is a `str`, or a Word in an edition, which has no quotes."""
 
-    values: tuple[str | int | Range, ...]
+    values: tuple[str | Word | int | Range, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,7 @@ def test_keywords_are_names_of_fields() -> None:
         (PROTO3 + "enum E { A = 1; }", "first value must be zero"),
         (PROTO3 + "message M {", "instead of the end|unexpected|expected"),
         (PROTO3 + "message M { reserved 5 to 3; }", "range from 5 to 3 is empty"),
+        (PROTO3 + "message M { reserved a; }", "an integer of 32 bits instead of 'a'"),
         (PROTO3 + "package a; package b;", "two packages"),
         ("package a; " + PROTO3, "must be the first declaration"),
         ('syntax = "proto4";', "unknown syntax 'proto4'"),
@@ -225,6 +226,20 @@ def test_a_hostile_text_ends_in_one_error(text: str, reason: str) -> None:
 def test_an_exponent_of_a_billion_is_not_written_out() -> None:
     text = PROTO3 + "\nmessage M {\n  int32 a = 1 [(x) = 1e999999999];\n}\n"
     assert parse(text, {}, is_new=True).normalized().canonical == text
+
+
+def test_an_edition_has_features_and_names_without_quotes() -> None:
+    text = (
+        'edition = "2023";\npackage p;\n\noption features.enum_type = CLOSED;\n\nmessage A {\n  reserved foo, bar;\n'
+        "  reserved 5 to 7;\n\n  int32 a = 1 [features.field_presence = IMPLICIT];\n  E e = 2;\n}\n"
+        "enum E {\n  reserved x;\n  Z = 5;\n}\n"
+    )
+    schema = parse(text, {}, is_new=True)
+    assert schema.canonical == text
+    shown = parse(schema.in_format("serialized"), {}, is_new=True)
+    assert "  reserved 5 to 7;\n  reserved foo;\n  reserved bar;\n" in shown.canonical
+    assert shown.in_format("serialized") == schema.in_format("serialized")
+    assert "  reserved 5 to 7;\n  reserved bar;\n  reserved foo;\n" in schema.normalized().canonical
 
 
 def test_imports_are_found_by_path() -> None:
