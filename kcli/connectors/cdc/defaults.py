@@ -20,9 +20,9 @@ _WITH_DEFAULTS = (
     | {"bool", "float4", "float8", "numeric", "uuid", "json", "jsonb", "xml", "bit", "varbit"}
 )  # fmt: skip
 """The types whose fields have defaults. Debezium drops those of other types, as of numeric without a precision."""
-_LITERAL = re.compile(r"""(E|B)?'((?:[^']|'')*)'(?:::[\w ."\[\]]+(?:\([0-9, ]+\))?[\w ]*)?""")
+_LITERAL = re.compile(r"""(E|B)?'((?:[^']|'')*)'(?:::[\w ."\[\]]+(?:\([0-9, ]+\))?[\w ]*)?""", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_FUNCTION = re.compile(r"[\w.\"]+\(.*\)(?:::.*)?", re.DOTALL)
+_FUNCTION = re.compile(r"[\w.\"]+\(.*\)(?:::.*)?", re.ASCII | re.DOTALL)
 _KEYWORDS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
 
 

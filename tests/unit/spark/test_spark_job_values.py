@@ -92,7 +92,7 @@ def test_protobuf_values_become_columns() -> None:
 
 def test_a_protobuf_message_in_itself_becomes_json_text() -> None:
     codec = record_codec(descriptors(), "shop.Loop")
-    written = codec.values.encode({"next": '{"next":{}}'})
+    written = codec.encode({"next": '{"next":{}}'})
     (decoded,) = decoded_values(pa.array([written]), codec, 0, "protobuf").to_pylist()
     assert decoded == {"error": None, "record": {"next": '{"next":{}}'}}
 
