@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kcli.formats.codec import FormatError
 from kcli.formats.json_schema import keywords as read
-from kcli.formats.json_schema.documents import Document, Documents, Place
+from kcli.formats.json_schema.documents import Document, Documents, Place, inner_path
 from kcli.formats.json_schema.drafts import Draft
 from kcli.formats.json_schema.nodes import (
     Annotations,
@@ -173,7 +173,8 @@ class _SchemaReader:
             if isinstance(types, str)
             else read.texts(read.array(self.schema, "type", self.path), "type")
         )
-        typed = [(name, self._rules_of(name)) for name in names]
+        # A type that is listed twice means the same as one that is listed once.
+        typed = [(name, self._rules_of(name)) for name in dict.fromkeys(names)]
         families = {_family(name) for name in names}
         parts: list[_Part] = []
         if isinstance(types, str):
@@ -397,7 +398,7 @@ class _SchemaReader:
         return {name: self._at(schema, f"{keyword}/{name}") for name, schema in schemas.items()}
 
     def _at(self, schema: Json, path: str) -> Node:
-        return self.builder.node(Place(schema, self.document, f"{self.path}/{path}"))
+        return self.builder.node(Place(schema, self.document, inner_path(self.path, path)))
 
 
 def _family(name: str) -> str:

@@ -34,7 +34,7 @@ PAIRS_MAX = 100_000
 """The most pairs of schemas in a comparison, which takes about 20 µs a pair."""
 DIFFERENCES_MAX = 1_000
 """The most differences of a pair. A recursive schema can have one difference on more paths than memory can keep."""
-CHARACTERS_MAX = 500_000_000
+CHARACTERS_MAX = 100_000_000
 """The most characters of the paths in all lists of differences, because a path is copied for each schema around it."""
 CHARACTERS_OF_DIFFERENCE = 100
 """A difference costs as much time as this many characters, although its path is short."""

@@ -14,6 +14,13 @@ from kcli.formats.json_schema.drafts import Draft, draft_of
 from kcli.formats.json_schema.text import TEXT_BYTES_MAX, Json, read_json
 from kcli.model.java_text import natural
 
+URI_MAX = 4_096
+"""The most characters of a URI, because each schema with an `$id` keeps its URI."""
+NAMES_MAX = 10_000
+"""The most names of schemas: URIs and anchors."""
+PATH_MAX = 300
+"""The most characters of a path in a message. Each schema makes a path, so longer ones are cut."""
+
 _SUB_SCHEMES = ("urn:", "tag:")
 
 
@@ -92,7 +99,7 @@ class Documents:
         if embedded is not None:
             # A schema with an `$id` of its own is a document for the pointers of references to it.
             place = _at_pointer(Document(embedded.schema, embedded.document.draft, location), fragment)
-            yield place and Place(place.schema, embedded.document, embedded.path + place.path[1:])
+            yield place and Place(place.schema, embedded.document, inner_path(embedded.path, place.path))
         if reference.startswith("#"):
             yield _at_pointer(document, fragment)
         other = self._by_uri.get(location) or self._by_uri.get(reference.partition("#")[0])
@@ -118,23 +125,29 @@ class Documents:
     def _add(self, document: Document, name: str) -> None:
         self._by_uri.setdefault(name, document)
         self._by_uri.setdefault(document.base.partition("#")[0], document)
-        for place, base in _objects(document):
-            schema = place.schema
-            assert isinstance(schema, dict), "only objects are visited"
+        for schema, base in _objects(document):
             if base != document.base:
                 self._bases[id(schema)] = base
             own_id = schema.get(document.draft.id_keyword)
-            if isinstance(own_id, str):
-                for uri in (base, own_id):
-                    self._places.setdefault(uri.removesuffix("#"), place)
-            for keyword in ("$anchor", "$dynamicAnchor"):
-                anchor = schema.get(keyword)
-                if isinstance(anchor, str) and document.draft.is_modern:
-                    self._places.setdefault(f"{base.partition('#')[0]}#{anchor}", place)
+            names = [base, own_id] if isinstance(own_id, str) else []
+            if document.draft.is_modern:
+                anchors = [schema.get(keyword) for keyword in ("$anchor", "$dynamicAnchor")]
+                names += [joined(base, f"#{anchor}") for anchor in anchors if isinstance(anchor, str)]
+            for uri in names:
+                self._places.setdefault(uri.removesuffix("#"), Place(schema, document, uri))
+            if len(self._places) > NAMES_MAX:
+                raise FormatError(f"Invalid JSON: the schemas have more than {NAMES_MAX} names")
+
+
+def inner_path(path: str, name: str) -> str:
+    """Returns the path of a part of a schema, for messages."""
+    return path if len(path) > PATH_MAX else f"{path}/{name[:PATH_MAX]}"
 
 
 def joined(base: str, reference: str) -> str:
-    """Returns the URI of a reference in a document."""
+    """Returns the URI of a reference in a document. Raises FormatError if it is too long."""
+    if len(base) + len(reference) > URI_MAX:
+        raise FormatError(f"Invalid JSON: a URI has more than {URI_MAX} characters")
     if reference.startswith("#"):
         return base.partition("#")[0] + reference
     try:
@@ -152,20 +165,20 @@ def _document(root: Json, name: str) -> Document:
     return Document(root, draft, base)
 
 
-def _objects(document: Document) -> Iterator[tuple[Place, str]]:
+def _objects(document: Document) -> Iterator[tuple[dict[str, Json], str]]:
     """Lists the objects of a document with their base URIs."""
-    pending: list[tuple[Json, str, str]] = [(document.root, "#", document.base)]
+    pending: list[tuple[Json, str]] = [(document.root, document.base)]
     while pending:
-        value, path, base = pending.pop()
+        value, base = pending.pop()
         match value:
             case dict():
                 own_id = value.get(document.draft.id_keyword)
-                if isinstance(own_id, str) and path != "#":
+                if isinstance(own_id, str) and value is not document.root:
                     base = joined(base, own_id)
-                yield Place(value, document, path), base
-                pending += [(item, f"{path}/{name}", base) for name, item in value.items()]
+                yield value, base
+                pending += [(item, base) for item in value.values()]
             case list():
-                pending += [(item, f"{path}/{index}", base) for index, item in enumerate(value)]
+                pending += [(item, base) for item in value]
 
 
 def _at_pointer(document: Document, fragment: str) -> Place | None:
@@ -190,4 +203,4 @@ def _at_names(document: Document, names: list[str]) -> Place | None:
                 value = value[index]
             case _:
                 return None
-    return Place(value, document, "/".join(["#", *names]))
+    return Place(value, document, inner_path("#", "/".join(names)) if names else "#")

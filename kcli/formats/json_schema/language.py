@@ -15,6 +15,9 @@ from kcli.formats.json_schema.nodes import Node, ObjectRules
 from kcli.formats.json_schema.text import Json, read_json, sorted_members, write_json
 from kcli.formats.schemas import CompatibilityPolicy, Incompatibility, SchemaType
 
+MESSAGE_MAX = 1_000
+"""The most characters of an error."""
+
 _RESERVED_PREFIX = "$$"
 _REMOTE = Incompatibility(
     "REMOTE_REFERENCE", "#/", "A previous schema version contains an unsupported external reference"
@@ -72,7 +75,11 @@ def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> JsonSchema
     As in Confluent's registry, only the keywords that are read must have the right type. A new schema must not have
     properties whose names begin with "$$".
     """
-    schema = _parsed(read_json(text), resolved, is_new=is_new)
+    try:
+        schema = _parsed(read_json(text), resolved, is_new=is_new)
+    except FormatError as error:
+        # A message may quote the schema.
+        raise FormatError(str(error)[:MESSAGE_MAX]) from None
     rules = None if schema.node is None else schema.node.rules
     names = rules.properties if isinstance(rules, ObjectRules) else ()
     if is_new and any(name.startswith(_RESERVED_PREFIX) for name in names):

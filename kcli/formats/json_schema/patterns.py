@@ -11,6 +11,9 @@ from kcli.model.java_regex import JavaRegexError, translate
 _PATTERNS_MAX = 500
 """The most compiled expressions that are kept."""
 
+LENGTH_MAX = 10_000
+"""The most characters of an expression, because a long one takes seconds to read."""
+
 
 class _Pattern(Protocol):
     def search(self, text: str) -> object: ...
@@ -28,6 +31,8 @@ def check_runs(pattern: str) -> None:
 
 def check_pattern(pattern: str, path: str) -> None:
     """Raises FormatError if a pattern is no expression of Java. A pattern that only Java can run is accepted."""
+    if len(pattern) > LENGTH_MAX:
+        raise FormatError(f"Invalid JSON: {path}: an expression has more than {LENGTH_MAX} characters")
     try:
         translate(pattern)
     except JavaRegexError as error:

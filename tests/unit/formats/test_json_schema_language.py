@@ -253,6 +253,27 @@ def test_siblings_of_a_reference_count_only_in_modern_drafts() -> None:
     assert not is_compatible(schema({"$schema": MODERN, **TEXT}), schema(modern))
 
 
+LONG = "x" * 1_000_000
+HOSTILE: list[tuple[Any, str]] = [
+    ({"$id": "x" * 5000}, "a URI has more than 4096 characters"),
+    (
+        {"$id": f"http://x/{LONG[:3000]}", "a": [{"$id": str(at)} for at in range(20_000)]},
+        "more than 10000 names",
+    ),
+    ({"$ref": f"#/{'a/' * 1500}"}, "could not resolve"),
+    ({"type": LONG}, "unknown type"),
+    ({"pattern": "(a|b)*" * 2000}, "an expression has more than 10000 characters"),
+    ({"properties": {LONG: {"anyOf": [{}] * 20_000 + [1]}}}, "found a number"),
+]
+
+
+@pytest.mark.parametrize(("value", "reason"), HOSTILE, ids=[reason for _, reason in HOSTILE])
+def test_a_hostile_schema_has_a_short_error(value: Any, reason: str) -> None:
+    with pytest.raises(FormatError, match=reason) as raised:
+        schema(value)
+    assert len(str(raised.value)) <= 1000
+
+
 def test_the_number_of_schemas_and_the_size_of_references_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
