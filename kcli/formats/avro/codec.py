@@ -44,7 +44,7 @@ def json_decoder(schema: AvroSchema, reader: AvroSchema | None = None) -> Callab
     The function raises InvalidAvro.
     """
     decode = _decoder(schema, reader, JSON)
-    return lambda value: _SUPPLEMENTARY.sub(_surrogates, json_text.write(decode(value)))
+    return lambda value: as_bytes_text(json_text.write(decode(value)))
 
 
 def json_encoder(schema: AvroSchema) -> Callable[[str], bytes]:
@@ -68,6 +68,11 @@ def json_encoder(schema: AvroSchema) -> Callable[[str], bytes]:
 
 # Jackson escapes these characters if it writes bytes, but not if it writes the text of a schema.
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
+
+
+def as_bytes_text(text: str) -> str:
+    """Returns a JSON text as Jackson writes it to bytes, which escapes characters above U+FFFF."""
+    return _SUPPLEMENTARY.sub(_surrogates, text)
 
 
 def _surrogates(match: re.Match[str]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.errors import NOT_FOUND, RegistryRefused
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import Framed, Header, SchemaKey, framed
 from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas
@@ -21,8 +23,23 @@ Decode = Callable[[bytes, bytes | None], T]
 MakeDecode = Callable[[LoadedSchema, LoadedSchema | None], Decode[T]]
 """Makes the function that decodes values of a writer's schema, as values of a reader's schema if there is one."""
 
+BULK_MIN = 100
+"""The fewest values of one schema that are decoded at once. The columns of fewer values cost more than they save."""
+
 REASON_MAX = 200
 """The most characters of a library's error, which may contain a part of the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkDecode(Generic[T]):
+    """A `Decode` that can also decode many payloads at once. `many` returns None for a payload that `one` must decode
+    or refuse."""
+
+    one: Decode[T]
+    many: Callable[[Sequence[bytes]], Sequence[T | None]]
+
+    def __call__(self, payload: bytes, path: bytes | None) -> T:
+        return self.one(payload, path)
 
 
 class Deserializer(Generic[T]):
@@ -55,10 +72,41 @@ class Deserializer(Generic[T]):
         if raw is None:
             return None
         parts = self.split(raw, headers)
-        decode = self._decoders.get((topic, parts.schema))
-        if decode is None:
-            decode = asyncio.run(self.prepare(topic, parts.schema))
-        return decoded(decode, parts)
+        return decoded(self._decode_of(topic, parts.schema), parts)
+
+    def deserialize_all(
+        self, values: Sequence[tuple[str, bytes | None, Iterable[Header] | None]]
+    ) -> list[T | FormatError | RegistryRefused | None]:
+        """Decodes many values, each with its topic and its headers. An error is in the place of its value.
+
+        Raises RegistryError if the registry does not answer.
+        """
+        results: list[T | FormatError | RegistryRefused | None] = [None] * len(values)
+        groups: dict[tuple[str, SchemaKey], list[tuple[int, Framed]]] = {}
+        for nth, (topic, raw, headers) in enumerate(values):
+            if raw is None:
+                continue
+            try:
+                parts = self.split(raw, headers)
+            except FormatError as error:
+                results[nth] = error
+            else:
+                groups.setdefault((topic, parts.schema), []).append((nth, parts))
+        for (topic, key), members in groups.items():
+            try:
+                decode = self._decode_of(topic, key)
+            except (FormatError, RegistryRefused) as error:
+                if isinstance(error, RegistryRefused) and error.status != NOT_FOUND:
+                    raise
+                for nth, _ in members:
+                    results[nth] = error
+            else:
+                _decode_members(decode, members, results)
+        return results
+
+    def _decode_of(self, topic: str, key: SchemaKey) -> Decode[T]:
+        """The function that decodes the values of a schema. Waits for the registry if it is new."""
+        return self._decoders.get((topic, key)) or asyncio.run(self.prepare(topic, key))
 
     def split(self, raw: bytes, headers: Iterable[Header] | None = None) -> Framed:
         """Splits a value into the key of its schema and its payload. Raises UnknownMagicByte."""
@@ -91,6 +139,22 @@ class Deserializer(Generic[T]):
         if subject is None:
             raise FormatError(f"use.latest.version: topic {topic} has no subject")
         return await self._schemas.latest(subject)
+
+
+def _decode_members(
+    decode: Decode[T],
+    members: Sequence[tuple[int, Framed]],
+    results: list[T | FormatError | RegistryRefused | None],
+) -> None:
+    """Decodes the values of one schema to their places in `results`."""
+    many: Sequence[T | None] = ()
+    if isinstance(decode, BulkDecode) and len(members) >= BULK_MIN:
+        many = decode.many([parts.payload for _, parts in members])
+    for (nth, parts), value in zip(members, many or [None] * len(members), strict=True):
+        try:
+            results[nth] = decoded(decode, parts) if value is None else value
+        except FormatError as error:
+            results[nth] = error
 
 
 def decoded(decode: Decode[T], parts: Framed) -> T:

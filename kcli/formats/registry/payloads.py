@@ -6,12 +6,13 @@ JSON mapping of Protobuf, or the JSON itself.
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kcli.formats.codec import FormatError, Value
-from kcli.formats.registry.deserializer import Decode
+from kcli.formats.registry.deserializer import BulkDecode, Decode
 from kcli.formats.registry.framing import path_bytes, read_path
 from kcli.formats.registry.schemas import LoadedSchema
 from kcli.formats.registry.serializer import Encoder
@@ -21,6 +22,7 @@ from kcli.model.java_json import parse_json
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from kcli.formats.avro.column_json import LineDecoder
     from kcli.formats.avro.language import AvroSchema
     from kcli.formats.json_schema.language import JsonSchema
     from kcli.formats.protobuf.language import ProtobufSchema
@@ -52,11 +54,7 @@ def json_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str
     """Returns the function that decodes payloads to a line of JSON. Raises FormatError."""
     match writer.type:
         case SchemaType.AVRO:
-            from kcli.formats.avro.codec import json_decoder
-
-            return _without_path(
-                json_decoder(avro_schema_of(writer), None if reader is None else avro_schema_of(reader))
-            )
+            return _avro_lines(avro_schema_of(writer), None if reader is None else avro_schema_of(reader))
         case SchemaType.JSON:
             json_schema_of(reader or writer)
             return _without_path(_json_line)
@@ -121,6 +119,23 @@ def record_name(schema: LoadedSchema, message: str | None = None) -> str | None:
             from kcli.formats.protobuf.messages import message_name
 
             return message or message_name(protobuf_schema_of(schema))
+
+
+def _avro_lines(writer: AvroSchema, reader: AvroSchema | None) -> Decode[str]:
+    """Decodes values to lines of JSON, and many at once if pyarrow is installed."""
+    from kcli.formats.avro.codec import json_decoder
+
+    made: list[LineDecoder] = []
+
+    def many(payloads: Sequence[bytes]) -> Sequence[str | None]:
+        if not made:  # most runs of a tool print a few records, which need no pyarrow
+            from kcli.formats.avro.column_json import LineDecoder
+
+            made.append(LineDecoder(writer, reader))
+        return made[0].decode(payloads) if made[0].is_possible else ()
+
+    one = _without_path(json_decoder(writer, reader))
+    return one if importlib.util.find_spec("pyarrow") is None else BulkDecode(one, many)
 
 
 def _without_path(decode: Callable[[bytes], T]) -> Decode[T]:

@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import json
 import pickle
+import re
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -521,3 +522,38 @@ def test_a_loaded_schema_can_be_sent_to_another_process() -> None:
     assert schema.parsed.canonical == V1
     copy = pickle.loads(pickle.dumps(schema))
     assert copy == schema and "parsed" not in copy.__dict__ and copy.parsed.canonical == V1
+
+
+def test_many_values_are_decoded_as_one_by_one(
+    registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kcli.formats.registry.deserializer.BULK_MIN", 2)
+    assert (registry.put("t", V1), registry.put("t", V2)) == (1, 2)
+    guid = UUID(registry.subjects["t"][0]["guid"])
+    old, new = (
+        value_encoder(LoadedSchema(SchemaType.AVRO, V1)),
+        value_encoder(LoadedSchema(SchemaType.AVRO, V2)),
+    )
+    values: list[tuple[str, bytes | None, Any]] = [
+        ("t", b"\0\0\0\0\1" + old.encode({"a": 1}), None),
+        ("t", None, None),
+        ("t", b"\0\0\0\0\2" + new.encode({"a": 2, "b": "x"}), []),
+        ("u", b"\0\0\0\0\1" + old.encode({"a": 3}), None),
+        ("t", b"\0\0\0\0\1" + old.encode({"a": 4}), None),
+        ("t", old.encode({"a": 5}), [("__value_schema_id", b"\1" + guid.bytes)]),
+        ("t", b"\0\0\0\0\1", None),
+        ("t", b"text", None),
+        ("t", b"\0\0\0\0\x63x", None),
+    ]
+    mine = Deserializer(schemas_of(registry), serde_settings(), json_decode)
+    found = mine.deserialize_all(values)
+    for (topic, raw, headers), result in zip(values, found, strict=True):
+        if isinstance(result, Exception):
+            with pytest.raises(type(result), match=re.escape(str(result))):
+                mine.deserialize(topic, raw, headers)
+        else:
+            assert result == mine.deserialize(topic, raw, headers)
+    assert [isinstance(result, Exception) for result in found] == [False] * 6 + [True] * 3
+    registry.failures.append((500, {}, b""))
+    with pytest.raises(RegistryError):
+        mine.deserialize_all([("t", b"\0\0\0\0\x07x", None)])

@@ -7,7 +7,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -203,7 +203,7 @@ class Printer:
         failure: Exception | None = None
         undecodable: objects.Message | None = None
         is_open = True
-        for message in messages:
+        for message, shown in zip(messages, self._decoded(messages), strict=True):
             if self._wanted() == 0:
                 break
             if (problem := message.error()) is not None:
@@ -219,7 +219,8 @@ class Printer:
             self.seen += 1
             done.append(message)
             try:
-                shown = message if self._decoder is None else self._decoder.decode(message)
+                if isinstance(shown, formatters.UndecodableRecord):
+                    raise shown
                 if self.message_filter is not None and not self.message_filter(shown):
                     continue
                 lines.append(self.show(shown))
@@ -244,6 +245,20 @@ class Printer:
                 str(failure) if is_own else f"java.lang.RuntimeException: {failure}"
             ) from failure
         return is_open
+
+    def _decoded(
+        self, messages: list[objects.Message]
+    ) -> Sequence[objects.Message | formatters.UndecodableRecord]:
+        """Decodes the records among the messages. An error is in the place of its record."""
+        if self._decoder is None:
+            return messages
+        places = [nth for nth, message in enumerate(messages) if message.error() is None]
+        shown: list[objects.Message | formatters.UndecodableRecord] = [*messages]
+        for nth, decoded in zip(
+            places, self._decoder.decode_all([messages[nth] for nth in places]), strict=True
+        ):
+            shown[nth] = decoded
+        return shown
 
     def _write(self, text: bytes) -> bool:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.console import formatters
@@ -13,8 +13,8 @@ from kcli.cli.tools.console.schema_formats import Formats, PartFormat
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.deserializer import Deserializer
 from kcli.formats.registry.documents import SchemaDefinition
-from kcli.formats.registry.errors import NOT_FOUND, RegistryError, RegistryRefused
-from kcli.formats.registry.framing import Header
+from kcli.formats.registry.errors import RegistryError
+from kcli.formats.registry.framing import Header, SchemaKey
 from kcli.formats.registry.payloads import json_decode, json_encoder, record_name
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.formats.registry.serializer import Prepared, Serializer
@@ -146,35 +146,63 @@ class RecordDecoder:
 
     def decode(self, message: Message) -> Message:
         """Decodes a record. Raises UndecodableRecord, and CommandError if the registry does not answer."""
-        return DecodedMessage(
-            message,
-            self._part(self._key, message, message.key(), "key"),
-            self._part(self._value, message, message.value(), "value"),
-        )
+        (decoded,) = self.decode_all([message])
+        if isinstance(decoded, formatters.UndecodableRecord):
+            raise decoded
+        return decoded
 
-    def _part(
-        self, deserializer: Deserializer[str] | None, message: Message, raw: bytes | None, part: str
-    ) -> bytes | None:
-        if deserializer is None or raw is None:
-            return raw
-        headers = message.headers()
+    def decode_all(self, messages: Sequence[Message]) -> list[Message | formatters.UndecodableRecord]:
+        """Decodes records. An error is in the place of its record.
+
+        Raises CommandError if the registry does not answer.
+        """
+        keys = self._parts(self._key, messages, [message.key() for message in messages], "key")
+        values = self._parts(self._value, messages, [message.value() for message in messages], "value")
+        decoded: list[Message | formatters.UndecodableRecord] = []
+        for message, key, value in zip(messages, keys, values, strict=True):
+            error = next((part for part in (key, value) if isinstance(part, Exception)), None)
+            if error is not None:
+                decoded.append(error)
+            else:
+                assert not isinstance(key, Exception) and not isinstance(value, Exception)
+                decoded.append(DecodedMessage(message, key, value))
+        return decoded
+
+    def _parts(
+        self,
+        deserializer: Deserializer[str] | None,
+        messages: Sequence[Message],
+        raws: Sequence[bytes | None],
+        part: str,
+    ) -> Sequence[bytes | formatters.UndecodableRecord | None]:
+        if deserializer is None:
+            return raws
+        headers = [message.headers() for message in messages]
+        topics = [message.topic() for message in messages]
         try:
-            text = deserializer.deserialize(message.topic(), raw, headers)
-            assert text is not None, "only null becomes null"
-            if self._id_separator is None:
-                return JsonBytes(text.encode())
-            schema = deserializer.split(raw, headers).schema
-            return f"{text}{self._id_separator}{schema}".encode()
-        except RegistryRefused as error:
-            if error.status != NOT_FOUND:
-                raise CommandError(str(error)) from None
-            reason = str(error)
+            texts = deserializer.deserialize_all([*zip(topics, raws, headers, strict=True)])
         except RegistryError as error:
             raise CommandError(str(error)) from None
-        except FormatError as error:
-            reason = str(error)
-        place = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
-        raise formatters.UndecodableRecord(f"{place}, {part}: {reason}")
+        parts: list[bytes | formatters.UndecodableRecord | None] = []
+        for nth, text in enumerate(texts):
+            raw = raws[nth]
+            if isinstance(text, str):
+                assert raw is not None, "only null becomes null"
+                schema = None if self._id_separator is None else deserializer.split(raw, headers[nth]).schema
+                parts.append(self._shown(text, schema))
+            else:
+                parts.append(None if text is None else _undecodable(messages[nth], part, text))
+        return parts
+
+    def _shown(self, text: str, schema: SchemaKey | None) -> bytes:
+        if schema is None:
+            return JsonBytes(text.encode())
+        return f"{text}{self._id_separator}{schema}".encode()
+
+
+def _undecodable(message: Message, part: str, error: Exception) -> formatters.UndecodableRecord:
+    place = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
+    return formatters.UndecodableRecord(f"{place}, {part}: {error}")
 
 
 def _deserializer(schemas: Schemas, part: PartFormat | None) -> Deserializer[str] | None:
