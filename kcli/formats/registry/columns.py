@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, Value
 from kcli.formats.registry.errors import NOT_FOUND, RegistryRefused
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import (
@@ -26,7 +26,12 @@ from kcli.formats.registry.framing import (
     framed,
     read_path,
 )
-from kcli.formats.registry.payloads import avro_schema_of, json_schema_of, protobuf_schema_of
+from kcli.formats.registry.payloads import (
+    avro_schema_of,
+    json_schema_of,
+    protobuf_schema_of,
+    value_encoder,
+)
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.formats.schemas import SchemaType
 
@@ -124,6 +129,25 @@ def column_type(schema: LoadedSchema, message: str | None = None) -> pa.DataType
             from kcli.formats.protobuf.messages import message_type
 
             return column_types(message_type(protobuf_schema_of(schema), message).DESCRIPTOR)
+
+
+def row_encoder(
+    schema: LoadedSchema, message: str | None = None, *, validates: bool = False
+) -> Callable[[Value], bytes]:
+    """Returns the function that encodes a row of such columns: the reverse of their decoding. With `validates`, a JSON
+    value must be valid by its schema. Raises FormatError."""
+    match schema.type:
+        case SchemaType.AVRO:
+            from kcli.formats.avro.column_rows import row_encoder as avro_row_encoder
+
+            return avro_row_encoder(avro_schema_of(schema))
+        case SchemaType.PROTOBUF:
+            from kcli.formats.protobuf.columns import ColumnDecoder
+            from kcli.formats.protobuf.messages import message_type
+
+            return ColumnDecoder(message_type(protobuf_schema_of(schema), message)).row_codec.encode
+        case SchemaType.JSON:
+            return value_encoder(schema, validates=validates).encode
 
 
 def _decode_of(writer: LoadedSchema, reader: LoadedSchema, message: str | None) -> Decode:

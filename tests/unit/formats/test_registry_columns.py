@@ -12,7 +12,7 @@ import pytest
 
 from kcli.formats.codec import FormatError, Value
 from kcli.formats.registry.client import RegistryClient
-from kcli.formats.registry.columns import ColumnDeserializer, column_type
+from kcli.formats.registry.columns import ColumnDeserializer, column_type, row_encoder
 from kcli.formats.registry.deserializer import Deserializer
 from kcli.formats.registry.errors import RegistryError
 from kcli.formats.registry.framing import guid_prefix, id_prefix, path_bytes
@@ -155,6 +155,27 @@ def test_a_silent_registry_is_an_error_of_all_values(registry: MemoryRegistry) -
     with pytest.raises(RegistryError):
         columns.decode(pa.array([id_prefix(1) + b"\2\0"], pa.binary()))
     assert rows(columns, [id_prefix(1) + b"\2\0"]) == [{"a": 1, "gone": ""}], "it is requested again"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "row"),
+    [
+        (
+            "AVRO",
+            (
+                '{"type":"record","name":"R","fields":[{"name":"u","type":["int","string"]},'
+                '{"name":"m","type":{"type":"map","values":"int"}}]}'
+            ),
+            {"u": {"int": None, "string": "x"}, "m": [("k", 1)]},
+        ),
+        ("PROTOBUF", P2, {"z": True}),
+        ("JSON", J1, {"a": 1, "s": "x"}),
+    ],
+)
+def test_rows_of_columns_are_encoded(registry: MemoryRegistry, kind: str, text: str, row: Any) -> None:
+    schema = LoadedSchema(SchemaType(kind), text)
+    raw = id_prefix(registry.put("t", text, kind)) + (b"\0" if kind == "PROTOBUF" else b"")
+    assert rows(columns_of(registry, "t"), [raw + row_encoder(schema)(row)]) == [row]
 
 
 @pytest.mark.parametrize("values", [[], [None, None]])

@@ -92,7 +92,7 @@ class ReadColumns:
 
         from kcli.formats.registry.columns import ColumnDeserializer
 
-        spec, type_ = self.spec, self.type
+        spec = self.spec
         columns = ColumnDeserializer(
             Schemas(RegistryClient(spec.settings)),
             self.reader,
@@ -102,11 +102,7 @@ class ReadColumns:
 
         def decode(values: pa.Array) -> pa.Array:
             decoded = columns.decode(values)
-            # A time of Arrow may have more digits than one of Spark, which are cut.
-            records = (
-                decoded.values if decoded.values.type == type_ else decoded.values.cast(type_, safe=False)
-            )
-            return pa.StructArray.from_arrays([decoded.errors, records], names=["error", "record"])
+            return pa.StructArray.from_arrays([decoded.errors, decoded.values], names=["error", "record"])
 
         return decode
 
@@ -149,25 +145,6 @@ def _record_type(type_: pa.DataType, schema: LoadedSchema) -> pa.StructType:
 
     if not pa.types.is_struct(type_):
         raise JobError(f"{schema.name} must be a record, so that its values have columns")
-    return spark_arrow_type(type_)
-
-
-def spark_arrow_type(type_: pa.DataType) -> pa.DataType:
-    """Returns the Arrow type that Spark takes in place of another."""
-    import pyarrow as pa
-
-    if pa.types.is_struct(type_):
-        return pa.struct([(field.name, spark_arrow_type(field.type)) for field in type_])
-    if pa.types.is_map(type_):
-        return pa.map_(spark_arrow_type(type_.key_type), spark_arrow_type(type_.item_type))
-    if pa.types.is_list(type_):
-        return pa.list_(spark_arrow_type(type_.value_type))
-    if pa.types.is_timestamp(type_):
-        return pa.timestamp("us", tz=type_.tz)
-    if pa.types.is_duration(type_):
-        return pa.duration("us")
-    if pa.types.is_null(type_) or pa.types.is_time(type_) or pa.types.is_decimal256(type_):
-        return pa.string()  # Spark has no time of day, and files have no column of nulls
     return type_
 
 
@@ -183,8 +160,10 @@ class WrittenValues:
         """Returns a function for a worker, from rows to values."""
         import pyarrow as pa
 
+        from kcli.formats.registry.columns import row_encoder
+
         spec, prefix = self.spec, self.prefix
-        encode = value_encoder(self.schema, spec.message, validates=spec.serde.validates).encode
+        encode = row_encoder(self.schema, spec.message, validates=spec.serde.validates)
 
         def encode_rows(rows: pa.Array) -> pa.Array:
             return pa.array([prefix + encode(row) for row in rows.to_pylist()], pa.binary())
