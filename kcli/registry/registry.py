@@ -30,6 +30,9 @@ T = TypeVar("T")
 LEADER_WAIT_SECONDS = 5.0
 """The time for which a change waits for a leader. An election takes less, unless a leader has died without leaving."""
 
+REFRESH_SECONDS = 0.1
+"""The time between two looks at the end of the topic for schemas that are unknown here."""
+
 LEADERS_MAX = 3
 """The most leaders to which one request is given, because the leader may change again and again."""
 
@@ -116,6 +119,8 @@ class Registry:
         self._writer = asyncio.Lock()
         self._is_unsure = False
         """Whether a write has failed, so that its records may be in the topic without being in the state."""
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshed_s = -REFRESH_SECONDS
         self._tasks: set[asyncio.Task[object]] = set()
         decider.on_conflict = self._begin_repair
 
@@ -222,14 +227,31 @@ class Registry:
     async def _forward(self, call: Call, leader: Identity) -> Reply:
         reply = await self._forwarder.forward(call, leader)
         if reply.status < 400:
-            # The client may read its change from this registry.
-            try:
-                async with asyncio.timeout(self.config.store.timeout_ms / 1000):
-                    await self.store.read_to_end()
-                    await self.decider.settled()
-            except (KcliError, OSError) as error:  # a TimeoutError is an OSError
-                _log.info("The change of a client is not read yet: %s", error)
+            await self._read_to_end()  # the client may read its change from this registry
         return reply
+
+    async def refresh(self) -> None:
+        """Reads what other registries have written, because a client asks for a schema that is unknown here.
+
+        A producer may have registered the schema at another registry a moment ago.
+        """
+        if self.leads:
+            return
+        if self._refreshing is None or self._refreshing.done():
+            now_s = asyncio.get_running_loop().time()
+            if now_s < self._refreshed_s + REFRESH_SECONDS:
+                return
+            self._refreshed_s = now_s
+            self._refreshing = asyncio.create_task(self._read_to_end())
+        await asyncio.shield(self._refreshing)
+
+    async def _read_to_end(self) -> None:
+        try:
+            async with asyncio.timeout(self.config.store.timeout_ms / 1000):
+                await self.store.read_to_end()
+                await self.decider.settled()
+        except (KcliError, OSError) as error:  # a TimeoutError is an OSError
+            _log.info("The last records of the topic are not read yet: %s", error)
 
     async def _decide_and_write(self, decide: Callable[[Rules], Decision[T]], characters: int) -> T:
         """Runs alone, because a decision needs the records of the decisions before it. Raises StoreFailed."""

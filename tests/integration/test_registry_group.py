@@ -320,6 +320,42 @@ async def test_the_election_may_come_after_the_start(tmp_path: Path) -> None:
 
 
 @on_a_loop
+async def test_a_follower_finds_the_schema_that_was_just_registered(tmp_path: Path) -> None:
+    async with node.running(tmp_path) as broker, two(broker.port()) as (leader, follower):
+        follower.server.registry.decider._is_frozen = True  # so that the follower is late
+        assert (await leader.json("POST", "/subjects/s/versions", {"schema": A}))[0] == 200
+        asking = asyncio.create_task(follower.json("GET", "/schemas/ids/1"))
+        decider = follower.server.registry.decider
+        await until(lambda: len(decider._deferred) > 0 and follower.server.registry._refreshed_s > 0)
+        assert not asking.done()
+        await decider._decide_in_thread(lambda _: None)
+        assert (await asking)[0] == 200
+
+
+@on_a_loop
+async def test_a_leader_that_never_answers_is_given_up(tmp_path: Path) -> None:
+    asked = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, node.running(tmp_path) as broker:
+        stranger = Stranger(broker.port(), Identity(host="127.0.0.1", port=port))
+        properties = SESSION | {"leader.read.timeout.ms": "50", "host.name": "zz"}
+        async with registry(broker.port(), properties) as it:
+            await until(lambda: follows(it, port))
+            status, body = await it.json("POST", "/subjects/s/versions", {"schema": A})
+            assert isinstance(body, dict)
+            assert (status, body["error_code"]) == (500, 50003)
+            assert asked.is_set()
+        await stranger.stop()
+
+
+@on_a_loop
 async def test_headers_are_forwarded_if_they_are_listed(tmp_path: Path) -> None:
     """The leader is a program that answers each request with its headers."""
     received: list[str] = []

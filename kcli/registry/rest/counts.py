@@ -22,6 +22,8 @@ class ApiCounts:
     """`by_route` has a method and a template as its keys, so its size does not depend on the clients."""
 
     by_route: dict[str, RouteCounts] = field(default_factory=dict)
+    last_active: float = 0.0
+    """The time of the event loop at which the last request came or was answered."""
 
     def counted(self, route: Route) -> Handler:
         """The handler of a route, which counts its requests."""
@@ -29,7 +31,8 @@ class ApiCounts:
 
         async def handle(call: Call) -> Reply:
             loop = asyncio.get_running_loop()
-            began, has_failed = loop.time(), True
+            self.last_active = began = loop.time()
+            has_failed = True
             try:
                 reply = await route.handler(call)
                 has_failed = reply.status >= 400
@@ -38,7 +41,8 @@ class ApiCounts:
             finally:
                 counts.count += 1
                 counts.errors += has_failed
-                counts.seconds += loop.time() - began
+                self.last_active = loop.time()
+                counts.seconds += self.last_active - began
             return reply
 
         return handle

@@ -60,6 +60,8 @@ class SchemaResources:
 
     async def _schema_of_id(self, call: Call) -> SchemaString:
         schema_id, subject = path_number(call.parameters["id"]), self._subject(call)
+        if lookup.find_id(self._desk.rules, schema_id, subject) is None:
+            await self._desk.registry.refresh()
         self._check_id(call, schema_id, subject)
         format_name = call.query.get("format", "")
         plain = lookup.get_by_id(self._desk.rules, schema_id, subject)
