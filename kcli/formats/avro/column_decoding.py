@@ -29,8 +29,8 @@ from kcli.formats.avro.column_values import (
     converted_column,
     values_one_by_one,
 )
-from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_field
-from kcli.formats.avro.decoding import Read, chosen_branch, missing_text, unreadable_text
+from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_fields
+from kcli.formats.avro.decoding import READS_MAX, Read, chosen_branch, missing_text, unreadable_text
 from kcli.formats.avro.encoding import Writers
 from kcli.formats.avro.json_values import default_value
 from kcli.formats.avro.numbers import InvalidAvro
@@ -47,6 +47,7 @@ from kcli.formats.avro.schema import (
     Record,
     Union,
 )
+from kcli.formats.codec import FormatError
 from kcli.protocol.batches.record_starts import Ints
 
 Decode = Callable[[Cursor], pa.Array]
@@ -70,6 +71,8 @@ class ColumnDecoders:
         self._empty = empty
         self._comparison = Comparison()
         self._writers = Writers()
+        self._types: dict[tuple[int, Path], pa.DataType] = {}
+        self._made = 0
 
     def root(self, writer: Part, reader: Part) -> Decode:
         """Returns the function for whole values. A value of the schema "bytes" has no length there."""
@@ -82,6 +85,7 @@ class ColumnDecoders:
     def of(self, writer: Part, reader: Part, path: Path) -> Decode:
         """Returns the function that decodes values of `writer` as values of `reader`. `path` has the reader's records
         that contain this type."""
+        self._count(1)
         match writer, reader:
             case Union(), _:
                 return self._writer_union(writer, reader, path)
@@ -102,10 +106,21 @@ class ColumnDecoders:
             case Record(), Record():
                 return self._record(writer, reader, path)
             case _:
-                return _failing(unreadable_text(writer, reader), arrow_type(reader, path))
+                return _failing(unreadable_text(writer, reader), self._type(reader, path))
+
+    def _count(self, number: int) -> None:
+        self._made += number
+        if self._made > READS_MAX:
+            raise FormatError("the two schemas are too complex to decode values with")
+
+    def _type(self, reader: Part, path: Path) -> pa.DataType:
+        key = (id(reader), path)
+        if key not in self._types:
+            self._types[key] = arrow_type(reader, path)
+        return self._types[key]
 
     def _one_by_one(self, writer: Part, reader: Part, path: Path) -> Decode:
-        read, kind = self._read(writer, reader, path), arrow_type(reader, path)
+        read, kind = self._read(writer, reader, path), self._type(reader, path)
         return lambda cursor: pa.array(values_one_by_one(read, cursor), kind)
 
     def _read(self, writer: Part, reader: Part, path: Path) -> Read:
@@ -123,7 +138,7 @@ class ColumnDecoders:
         else:
             choices = [reader for _ in writer.branches]
             fields = [reader]
-        kind = arrow_type(reader, path)
+        kind = self._type(reader, path)
         targets: list[tuple[int | None, Decode]] = []
         for branch, choice in zip(writer.branches, choices, strict=True):
             if choice is None:
@@ -135,7 +150,7 @@ class ColumnDecoders:
         return _union(targets, kind, names)
 
     def _reader_union(self, writer: Part, reader: Union, path: Path) -> Decode:
-        kind = arrow_type(reader, path)
+        kind = self._type(reader, path)
         choice = chosen_branch(writer, reader, self._comparison)
         if choice is None:
             return _failing(unreadable_text(writer, reader), kind)
@@ -206,7 +221,7 @@ class ColumnDecoders:
     # Types of types.
 
     def _array(self, writer: Array, reader: Array, path: Path) -> Decode:
-        kind = arrow_type(reader, path)
+        kind = self._type(reader, path)
         decode = self.of(writer.items, reader.items, path)
         elements = Elements(
             lambda cursor: [decode(cursor)],
@@ -222,7 +237,7 @@ class ColumnDecoders:
         return decode_lists
 
     def _map(self, writer: Map, reader: Map, path: Path) -> Decode:
-        kind = arrow_type(reader, path)
+        kind = self._type(reader, path)
         decode = self.of(writer.values, reader.values, path)
         text = Primitive(Kind.STRING)
         elements = Elements(
@@ -241,15 +256,16 @@ class ColumnDecoders:
     def _record(self, writer: Record, reader: Record, path: Path) -> Decode:
         if reader in path:
             return self._one_by_one(writer, reader, path)
-        kind, inner = arrow_type(reader, path), (*path, reader)
+        kind, inner = self._type(reader, path), (*path, reader)
+        self._count(len(reader.fields) + len(writer.fields))
+        sources = writer_fields(reader, writer)
         places: dict[int, int] = {}
         missing: list[tuple[int, Decode]] = []
         for nth, field in enumerate(reader.fields):
-            source = writer_field(field, writer)
-            if source is None:
-                missing.append((nth, self._default(field, reader, inner)))
+            if field.name in sources:
+                places[id(sources[field.name])] = nth
             else:
-                places[id(source)] = nth
+                missing.append((nth, self._default(field, reader, inner)))
         steps: list[tuple[int | None, Decode]] = []
         for source in writer.fields:
             place = places.get(id(source))
@@ -259,7 +275,7 @@ class ColumnDecoders:
 
     def _default(self, field: Field, record: Record, path: Path) -> Decode:
         """Returns a function that repeats the default of a field."""
-        kind = arrow_type(field.type, path)
+        kind = self._type(field.type, path)
         if field.default is None:
             return _failing(missing_text(field, record), kind)
         out = bytearray()

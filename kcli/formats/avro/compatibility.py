@@ -25,8 +25,8 @@ from kcli.formats.avro.schema import (
 from kcli.formats.codec import FormatError
 from kcli.formats.schemas import Incompatibility
 
-PAIRS_MAX = 500_000
-"""The most comparisons of two types. Two unions of n records need n² comparisons."""
+PAIRS_MAX = 1_000_000
+"""The most comparisons of two types, and fields in them. Two unions of n records need n² comparisons."""
 
 DEPTH_MAX = 150
 """The deepest nesting of comparisons. Recursive types that are nested differently need more depth than each alone."""
@@ -59,18 +59,22 @@ def names_match(reader: Named, writer: Named) -> bool:
     return any(alias.full == writer.name.full for alias in reader.aliases)
 
 
-def writer_field(reader: Field, writer: Record) -> Field | None:
-    """Returns the writer's field that a field of the reader takes, by its name or an alias.
+def writer_fields(reader: Record, writer: Record) -> dict[str, Field]:
+    """Returns the writer's field that each field of the reader takes, by its name or an alias.
 
-    Raises FormatError if several fields match.
+    A field of the reader may have none. Raises FormatError if several fields match.
     """
-    names = (reader.name, *reader.aliases)
-    fields = [field for field in writer.fields if field.name in names]
-    if len(fields) > 1:
-        raise FormatError(
-            f"Reader record field {reader.name} matches multiple fields in writer record schema {writer.name.full}"
-        )
-    return fields[0] if fields else None
+    written = {field.name: field for field in writer.fields}
+    sources: dict[str, Field] = {}
+    for field in reader.fields:
+        names = [name for name in dict.fromkeys((field.name, *field.aliases)) if name in written]
+        if len(names) > 1:
+            raise FormatError(
+                f"Reader record field {field.name} matches multiple fields in writer record schema {writer.name.full}"
+            )
+        if names:
+            sources[field.name] = written[names[0]]
+    return sources
 
 
 class Comparison:
@@ -86,9 +90,7 @@ class Comparison:
         pair = (id(reader), id(writer))
         if (known := self._results.get(pair)) is not None:
             return known
-        self._pairs += 1
-        if self._pairs > PAIRS_MAX or self._depth > DEPTH_MAX:
-            raise FormatError("the two schemas are too complex to compare")
+        self._count(1)
         self._results[pair] = ()
         self._depth += 1
         reasons = self._compared(reader, writer, path)[:REPORTS_MAX]
@@ -98,6 +100,7 @@ class Comparison:
 
     def can_read(self, reader: Part, writer: Part) -> bool:
         """Whether a branch of a union can be read. Records of other names are refused before their fields."""
+        self._count(1)
         if isinstance(reader, Primitive) and isinstance(writer, Primitive):
             return reader.kind is writer.kind or writer.kind in PROMOTIONS.get(reader.kind, ())
         if (
@@ -107,6 +110,11 @@ class Comparison:
         ):
             return False
         return not self.reasons(reader, writer)
+
+    def _count(self, number: int) -> None:
+        self._pairs += number
+        if self._pairs > PAIRS_MAX or self._depth > DEPTH_MAX:
+            raise FormatError("the two schemas are too complex to compare")
 
     def _compared(self, reader: Part, writer: Part, path: _Path) -> _Reasons:
         match reader, writer:
@@ -148,9 +156,11 @@ class Comparison:
 
     def _field_reasons(self, reader: Record, writer: Record, path: _Path) -> _Reasons:
         reasons: list[Incompatibility] = []
+        self._count(len(reader.fields) + len(writer.fields))
+        sources = writer_fields(reader, writer)
         for nth, field in enumerate(reader.fields):
             place = (*path, "fields", str(nth))
-            source = writer_field(field, writer)
+            source = sources.get(field.name)
             if source is not None:
                 reasons += self.reasons(field.type, source.type, (*place, "type"))
             elif field.default is not None:

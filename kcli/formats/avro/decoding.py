@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_field
+from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_fields
 from kcli.formats.avro.empty_items import EMPTY_ITEMS_MAX
 from kcli.formats.avro.encoding import Writers
 from kcli.formats.avro.json_values import default_value
@@ -29,11 +29,16 @@ from kcli.formats.avro.schema import (
     branch_name,
     kind_of,
 )
+from kcli.formats.codec import FormatError
 from kcli.model.java_floats import nearest_float
 
 Read = Callable[[bytes, int], tuple[object, int]]
 """Decodes the value at a position, and returns the value and the position after it."""
 
+
+READS_MAX = 100_000
+"""The most pairs of types, and of fields in them. Two unions of records may have as many pairs as the product of their
+numbers of records."""
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
@@ -61,6 +66,7 @@ class Readers:
         self._reads: dict[tuple[int, int], Read] = {}
         self._comparison = Comparison()
         self._writers = Writers()
+        self._made = 0
 
     def of(self, writer: Part, reader: Part) -> Read:
         """Returns the function that decodes values of `writer` as values of `reader`."""
@@ -74,6 +80,7 @@ class Readers:
         return read
 
     def _new(self, writer: Part, reader: Part) -> Read:
+        self._count(1)
         match writer, reader:
             case Union(), _:
                 return self._writer_union(writer, reader)
@@ -95,6 +102,11 @@ class Readers:
                 return self._record(writer, reader)
             case _:
                 return _unreadable(writer, reader)
+
+    def _count(self, number: int) -> None:
+        self._made += number
+        if self._made > READS_MAX:
+            raise FormatError("the two schemas are too complex to decode values with")
 
     def _writer_union(self, writer: Union, reader: Part) -> Read:
         # If both schemas are one, a branch is read as itself, because the values show from which branch they come.
@@ -142,18 +154,15 @@ class Readers:
         return read if convert is None else converted(read, convert)
 
     def _record(self, writer: Record, reader: Record) -> Read:
-        sources = {field.name: writer_field(field, writer) for field in reader.fields}
-        targets = {
-            id(source): field for field in reader.fields if (source := sources[field.name]) is not None
-        }
+        self._count(len(reader.fields) + len(writer.fields))
+        sources = writer_fields(reader, writer)
+        targets = {id(sources[field.name]): field for field in reader.fields if field.name in sources}
         steps = [self._step(field, targets.get(id(field))) for field in writer.fields]
         names = [field.name for field in reader.fields]
         if [name for name, _ in steps] == names:
             return _record(steps)
         defaults = [
-            (field.name, self._default(field, reader))
-            for field in reader.fields
-            if sources[field.name] is None
+            (field.name, self._default(field, reader)) for field in reader.fields if field.name not in sources
         ]
         return _evolved(steps, names, defaults)
 

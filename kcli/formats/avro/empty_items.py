@@ -11,22 +11,24 @@ value of ten bytes could be an array of 2^60 elements, and the decoder would nev
 
 def empty_parts(root: Part) -> frozenset[int]:
     """The identities of the types in a schema whose values have no bytes."""
-    parts = all_parts(root)
-    empty: set[int] = set()
-    # A record is empty if all its fields are empty. So each round may find more empty types.
-    while found := {id(part) for part in parts if id(part) not in empty and _is_empty(part, empty)}:
-        empty |= found
-    return frozenset(empty)
-
-
-def _is_empty(part: Part, empty: set[int]) -> bool:
-    """Whether the values of a type have no bytes. `empty` has the types that are known to be empty."""
-    match part:
-        case Primitive():
-            return part.kind is Kind.NULL
-        case Fixed():
-            return part.size == 0
-        case Record():
-            return all(id(field.type) in empty for field in part.fields)
-        case _:
-            return False  # a union, an enum, an array and a map begin with a number
+    users: dict[int, list[Record]] = {}
+    """The records that have a type as the type of a field, once for each field."""
+    left: dict[int, int] = {}
+    """The number of fields of each record whose types are not known to be empty."""
+    empty: list[Part] = []
+    for part in all_parts(root):
+        match part:
+            case Primitive(kind=Kind.NULL) | Fixed(size=0) | Record(fields=()):
+                empty.append(part)
+            case Record():
+                left[id(part)] = len(part.fields)
+                for field in part.fields:
+                    users.setdefault(id(field.type), []).append(part)
+            case _:
+                pass  # a union, an enum, an array and a map begin with a number
+    for part in empty:  # the list grows while the loop runs
+        for record in users.get(id(part), ()):
+            left[id(record)] -= 1
+            if not left[id(record)]:
+                empty.append(record)
+    return frozenset(map(id, empty))

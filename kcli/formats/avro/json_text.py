@@ -14,8 +14,8 @@ from kcli.model.java_floats import java_double, java_float
 TEXT_MAX_CHARS = 4 << 20
 """The longest schema. Real schemas have some hundred kilobytes at most."""
 
-DEPTH_MAX = 100
-"""The deepest nesting of brackets, and of types in types. Each level takes several levels of Python's stack."""
+DEPTH_MAX = 400
+"""The deepest nesting of brackets. Each level takes a level of Python's stack."""
 
 DIGITS_MAX = 1000
 """The most digits of a whole number, as in Jackson. Python needs quadratic time for longer numbers."""
@@ -44,8 +44,7 @@ def parse(text: str) -> Parsed | None:
 
     Raises FormatError.
     """
-    if len(text) > TEXT_MAX_CHARS:
-        raise FormatError(f"the text has {len(text)} characters, but at most {TEXT_MAX_CHARS} are accepted")
+    check_length(text)
     bare = _STRING_OR_COMMENT.sub(_without_comment, text) if "/" in text else text
     start = _end_of_blanks(bare, 0)
     if start == len(bare):
@@ -58,7 +57,7 @@ def parse(text: str) -> Parsed | None:
         raise FormatError(f"the text is not JSON: {error}") from None
     if end < len(bare) and isinstance(value, (int, float)) and bare[end] not in " \t\n\r/":
         raise FormatError(f"the text is not JSON: unexpected character at position {end}")
-    _check_depth(value)
+    check_depth(value)
     # Comments have the length of the blanks that replace them, so the rest has its comments.
     return Parsed(value, text[end:].strip(" \t\n\r"))
 
@@ -127,7 +126,13 @@ def _end_of_blanks(text: str, at: int) -> int:
     return match.end()
 
 
-def _check_depth(value: Json) -> None:
+def check_length(text: str) -> None:
+    """Raises FormatError for a text that is too long."""
+    if len(text) > TEXT_MAX_CHARS:
+        raise FormatError(f"the text has {len(text)} characters, but at most {TEXT_MAX_CHARS} are accepted")
+
+
+def check_depth(value: Json) -> None:
     """Raises FormatError for JSON that is nested too deeply. Goes level by level, so that no stack limits it."""
     level: list[Json] = [value]
     for _ in range(DEPTH_MAX + 1):

@@ -10,7 +10,7 @@ from kcli.formats.avro.compatibility import incompatibilities
 from kcli.formats.avro.equality import are_equivalent
 from kcli.formats.avro.parsing import Parser
 from kcli.formats.avro.schema import Enum, Fixed, Part, Record
-from kcli.formats.avro.writing import java_text, normal_text
+from kcli.formats.avro.writing import canonical_text, java_text, normal_text
 from kcli.formats.codec import FormatError
 from kcli.formats.schemas import CompatibilityPolicy, Incompatibility, SchemaType
 
@@ -18,7 +18,7 @@ RESOLVED = "resolved"
 """The format in which the types of references are declared in the text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AvroSchema:
     """A valid Avro schema. `root` is its type, with the types of its references."""
 
@@ -54,7 +54,10 @@ class AvroSchema:
 
     def incompatibilities(self, writer: Self, policy: CompatibilityPolicy) -> tuple[Incompatibility, ...]:
         """Returns why this schema cannot read values of `writer`. All policies are equal for Avro."""
-        return incompatibilities(self.root, writer.root)
+        try:
+            return incompatibilities(self.root, writer.root)
+        except FormatError as error:  # the registry reports a failed comparison as an incompatibility
+            return (Incompatibility("", "/", f"Unexpected exception during compatibility check: {error}"),)
 
 
 def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> AvroSchema:
@@ -66,7 +69,7 @@ def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> AvroSchema
     try:
         names = [_full_name(parser.parse(reference)) for reference in resolved.values()]
         root = parser.parse(text)
-        return AvroSchema(java_text(root, names), root, dict(resolved), is_new)
+        return AvroSchema(canonical_text(root, names), root, dict(resolved), is_new)
     except RecursionError:  # the caller has left too little of Python's stack
         raise FormatError("the schema is nested too deeply") from None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kcli.formats.avro import json_text
 from kcli.formats.avro.defaults import check_defaults
 from kcli.formats.avro.equality import are_equal
-from kcli.formats.avro.json_text import DEPTH_MAX, Json, JsonObject
+from kcli.formats.avro.json_text import Json, JsonObject
 from kcli.formats.avro.logical_types import logical_type
 from kcli.formats.avro.names import check_names, check_strict_name, check_strict_space
 from kcli.formats.avro.schema import (
@@ -41,6 +41,9 @@ from kcli.model.java_text import INT_MAX, INT_MIN, parse_double
 
 PARTS_MAX = 20_000
 """The most types, fields and symbols in a schema with its references. Large real schemas have some thousands."""
+
+DEPTH_MAX = 120
+"""The deepest nesting of types in types. Each level takes several levels of Python's stack."""
 
 _RESERVED = frozenset(
     ("doc", "fields", "items", "name", "namespace", "size", "symbols", "values", "type", "aliases")

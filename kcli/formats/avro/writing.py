@@ -34,6 +34,18 @@ def java_text(part: Part, known: Iterable[str] = ()) -> str:
     return json_text.write(_Tree(set(known)).of(part, ""))
 
 
+def canonical_text(part: Part, known: Iterable[str]) -> str:
+    """The text of a schema in Java, which can be parsed again. Raises FormatError if it exceeds a limit of texts.
+
+    The limits of the original text are not enough, because a type is written at its first use.
+    """
+    tree = _Tree(set(known)).of(part, "")
+    json_text.check_depth(tree)
+    text = json_text.write(tree)
+    json_text.check_length(text)
+    return text
+
+
 class _Tree:
     """Makes the JSON of a schema. Each named type is declared where it comes first."""
 

@@ -384,6 +384,13 @@ def test_an_array_whose_elements_have_no_bytes_is_short() -> None:
             evolved.decode(b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00")
 
 
+def test_pairs_of_schemas_that_are_too_complex_are_refused() -> None:
+    branches = [record(name=f"T{nth}") for nth in range(300)]
+    fields = [field(f"f{nth}", "int", default=1) for nth in range(400)]
+    with pytest.raises(FormatError, match="too complex to decode"):
+        avro_codec(schema(branches), schema(record(*fields)))
+
+
 def test_a_schema_file_must_be_json_in_utf_8() -> None:
     assert avro_schema(b'{"type": "string"}').canonical == '"string"'
     for text in (b"{", b"\xff", b'{"type": "nosuch"}'):

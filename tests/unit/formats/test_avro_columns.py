@@ -379,6 +379,13 @@ def test_blocks_of_arrays_may_have_sizes(few: int, monkeypatch: pytest.MonkeyPat
     assert decoder.decode(pa.array(raws)).values.to_pylist() == [[1, 2, 3], [], [4, 5], None]
 
 
+def test_pairs_of_schemas_that_are_too_complex_are_refused() -> None:
+    branches = [record(name=f"T{nth}") for nth in range(300)]
+    fields = [field(f"f{nth}", "int", default=1) for nth in range(400)]
+    with pytest.raises(FormatError, match="too complex to decode"):
+        ColumnDecoder(schema(branches), schema(record(*fields)))
+
+
 def test_a_schema_with_too_many_columns_is_refused() -> None:
     records = [
         record(field("l", f"T{nth - 1}"), field("r", f"T{nth - 1}"), name=f"T{nth}") for nth in range(1, 30)

@@ -9,7 +9,6 @@ import pytest
 
 from kcli.formats.avro import compatibility
 from kcli.formats.avro.language import parse
-from kcli.formats.codec import FormatError
 from kcli.formats.schemas import CompatibilityPolicy, Incompatibility
 
 
@@ -152,19 +151,24 @@ def test_recursive_types_are_compared_once() -> None:
     assert "TYPE_MISMATCH /fields/2/type" in kinds(tree(), other)
 
 
-def test_a_field_with_two_sources_is_an_error() -> None:
-    with pytest.raises(FormatError, match="field b matches multiple fields in writer record schema R"):
-        reasons(record(field("b", "int", aliases=["a"])), record(A, B))
+def failure(reader: Any, writer: Any) -> str:
+    (reason,) = reasons(reader, writer)
+    prefix, _, text = reason.message(reader="new", writer="old").partition(": ")
+    assert prefix == "Unexpected exception during compatibility check"
+    return text
 
 
-def test_schemas_that_are_too_complex_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_with_two_sources_is_a_failure() -> None:
+    text = failure(record(field("b", "int", aliases=["a"])), record(A, B))
+    assert text == "Reader record field b matches multiple fields in writer record schema R"
+
+
+def test_schemas_that_are_too_complex_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [record(field(f"f{nth}", "int"), name=f"T{nth}") for nth in range(20)]
     assert kinds(records, records) == []
     monkeypatch.setattr(compatibility, "PAIRS_MAX", 10)
-    with pytest.raises(FormatError, match="too complex"):
-        reasons(records, records)
+    assert "too complex" in failure(records, records)
     monkeypatch.undo()
     monkeypatch.setattr(compatibility, "DEPTH_MAX", 2)
     nested = {"type": "array", "items": {"type": "array", "items": {"type": "array", "items": "int"}}}
-    with pytest.raises(FormatError, match="too complex"):
-        reasons(nested, nested)
+    assert "too complex" in failure(nested, nested)

@@ -217,9 +217,20 @@ HOSTILE = {
     "a long chain of records": json.dumps(_chain(1_000)),
     "open comments": "/*" * 1_000_000,
     "open texts": '"\\' * 1_000_000,
-    "properties nested deeply": '{"type":"int","p":' + "[" * 150 + "]" * 150 + "}",
+    "properties nested deeply": '{"type":"int","p":' + "[" * 450 + "]" * 450 + "}",
     "a default in itself": json.dumps(record(field("r", "R", default={}))),
 }
+
+
+def test_each_canonical_text_can_be_parsed_again() -> None:
+    deep = schema(_chain(parsing.DEPTH_MAX - 2))
+    assert parse(deep.canonical, {}, is_new=True).canonical == deep.canonical
+    assert deep.normalized().normalized().canonical == deep.normalized().canonical
+    # The property alone is not nested too deeply, but with the types around it.
+    chain = _chain(parsing.DEPTH_MAX - 2)
+    chain[-1]["p"] = json.loads("[" * 200 + "]" * 200)
+    with pytest.raises(FormatError, match="nested more than 400 times"):
+        schema(chain)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
