@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeGuard, cast
 
 from kcli.formats.avro import json_text
-from kcli.formats.avro.decoding import JSON, PLAIN, Form, Read, Readers
+from kcli.formats.avro.decoding import JSON, PLAIN, Form, Readers
 from kcli.formats.avro.empty_items import empty_parts
 from kcli.formats.avro.encoding import Write, Writers
 from kcli.formats.avro.json_values import value_of
@@ -16,6 +16,7 @@ from kcli.formats.avro.language import AvroSchema, parse
 from kcli.formats.avro.logical_values import from_stored, to_stored
 from kcli.formats.avro.numbers import InvalidAvro
 from kcli.formats.avro.schema import Kind, Part, Primitive
+from kcli.formats.avro.stored_values import Read
 from kcli.formats.codec import FormatError, Value, ValueCodec
 
 

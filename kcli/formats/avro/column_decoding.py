@@ -7,6 +7,7 @@ arrays of few values, are decoded value by value.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -30,7 +31,7 @@ from kcli.formats.avro.column_values import (
     values_one_by_one,
 )
 from kcli.formats.avro.compatibility import PROMOTIONS, Comparison, names_match, writer_fields
-from kcli.formats.avro.decoding import READS_MAX, Read, chosen_branch, missing_text, unreadable_text
+from kcli.formats.avro.decoding import READS_MAX, chosen_branch, missing_text, unreadable_text
 from kcli.formats.avro.encoding import Writers
 from kcli.formats.avro.json_values import default_value
 from kcli.formats.avro.numbers import InvalidAvro
@@ -47,6 +48,7 @@ from kcli.formats.avro.schema import (
     Record,
     Union,
 )
+from kcli.formats.avro.stored_values import Read
 from kcli.formats.codec import FormatError
 from kcli.protocol.batches.record_starts import Ints
 
@@ -380,9 +382,8 @@ def _union(targets: list[tuple[int | None, Decode]], kind: pa.DataType, names: l
             return scattered(pieces.get(0, []), len(cursor), kind)
         columns = [scattered(pieces.get(nth, []), len(cursor), field.type) for nth, field in enumerate(kind)]
         is_null = np.ones(len(cursor), np.bool_)
-        for found in pieces.values():
-            for places, _ in found:
-                is_null[places] = False
+        for places, _ in itertools.chain.from_iterable(pieces.values()):
+            is_null[places] = False
         return pa.StructArray.from_arrays(columns, fields=list(kind), mask=pa.array(is_null))
 
     return decode

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from kcli.formats.avro.column_cursor import Cursor
 from kcli.formats.avro.column_values import value_before
-from kcli.formats.avro.decoding import Read
 from kcli.formats.avro.empty_items import EMPTY_ITEMS_MAX
 from kcli.formats.avro.numbers import InvalidAvro, read_long
+from kcli.formats.avro.stored_values import Read
 from kcli.protocol.batches.record_starts import Ints
 
 FEW_ROWS = 64

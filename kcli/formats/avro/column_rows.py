@@ -12,11 +12,11 @@ from uuid import UUID
 from kcli.formats.avro import json_text
 from kcli.formats.avro.arrow_types import DECIMAL_DIGITS, Path, branch_fields, branches_with_values
 from kcli.formats.avro.codec import avro_codec
-from kcli.formats.avro.decoding import Convert
 from kcli.formats.avro.json_values import value_of
 from kcli.formats.avro.language import AvroSchema
 from kcli.formats.avro.numbers import InvalidAvro
 from kcli.formats.avro.schema import Array, Fixed, Logical, Map, Part, Primitive, Record, Union, branch_name
+from kcli.formats.avro.stored_values import Convert
 from kcli.formats.codec import FormatError, Value
 
 

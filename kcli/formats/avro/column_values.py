@@ -16,10 +16,11 @@ from kcli.formats.avro.arrow_types import (
     branches_with_values,
 )
 from kcli.formats.avro.column_cursor import TOO_SHORT, Cursor
-from kcli.formats.avro.decoding import JSON, Convert, Form, Read, Readers, converted
+from kcli.formats.avro.decoding import JSON, Form, Readers, converted
 from kcli.formats.avro.logical_values import from_stored
 from kcli.formats.avro.numbers import InvalidAvro
 from kcli.formats.avro.schema import Fixed, Logical, LogicalType, Part, Primitive, Record, Union
+from kcli.formats.avro.stored_values import Convert, Read
 from kcli.model.java_text import LONG_MAX
 
 _MILLIS_MAX = LONG_MAX // 1000

@@ -5,7 +5,6 @@ A pair that cannot be read is an error only if a value has it, because a writer'
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,7 +13,7 @@ from kcli.formats.avro.empty_items import EMPTY_ITEMS_MAX
 from kcli.formats.avro.encoding import Writers
 from kcli.formats.avro.json_values import default_value
 from kcli.formats.avro.logical_values import from_stored
-from kcli.formats.avro.numbers import InvalidAvro, read_int, read_long
+from kcli.formats.avro.numbers import InvalidAvro, read_long
 from kcli.formats.avro.schema import (
     Array,
     Enum,
@@ -29,21 +28,19 @@ from kcli.formats.avro.schema import (
     branch_name,
     kind_of,
 )
+from kcli.formats.avro.stored_values import (
+    PRIMITIVE_READS,
+    PROMOTED,
+    Convert,
+    Read,
+    read_fixed,
+    read_string,
+)
 from kcli.formats.codec import FormatError
-from kcli.model.java_floats import nearest_float
-
-Read = Callable[[bytes, int], tuple[object, int]]
-"""Decodes the value at a position, and returns the value and the position after it."""
-
 
 READS_MAX = 100_000
 """The most pairs of types, and of fields in them. Two unions of records may have as many pairs as the product of their
 numbers of records."""
-
-_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
-
-
-Convert = Callable[[object], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class Readers:
             case Map(), Map():
                 return _map(self.of(writer.values, reader.values))
             case Fixed(), Fixed() if writer.size == reader.size and names_match(reader, writer):
-                return self._stored(_fixed(writer.size), reader)
+                return self._stored(read_fixed(writer.size), reader)
             case Enum(), Enum() if names_match(reader, writer):
                 return _enum(writer, reader)
             case Record(), Record():
@@ -144,8 +141,8 @@ class Readers:
 
     def _primitive(self, kind: Kind, reader: Primitive) -> Read:
         # A text that is read as bytes need not be UTF-8.
-        read = _PRIMITIVES[Kind.BYTES if reader.kind is Kind.BYTES else kind]
-        promote = _PROMOTED.get((kind, reader.kind))
+        read = PRIMITIVE_READS[Kind.BYTES if reader.kind is Kind.BYTES else kind]
+        promote = PROMOTED.get((kind, reader.kind))
         return self._stored(read if promote is None else converted(read, promote), reader)
 
     def _stored(self, read: Read, reader: Primitive | Fixed) -> Read:
@@ -274,7 +271,7 @@ def _map(read_value: Read) -> Read:
             if not count:
                 return values, at
             for _ in range(count):
-                name, at = _read_string(data, at)
+                name, at = read_string(data, at)
                 values[name], at = read_value(data, at)
 
     return read
@@ -291,60 +288,6 @@ def _block(data: bytes, at: int, *, is_empty: bool) -> tuple[int, int]:
     return count, at
 
 
-def _read_null(_data: bytes, at: int) -> tuple[object, int]:
-    return None, at
-
-
-def _read_boolean(data: bytes, at: int) -> tuple[object, int]:
-    byte = data[at]
-    if byte > 1:
-        raise InvalidAvro(f"a boolean has the byte {byte}")
-    return byte == 1, at + 1
-
-
-def _read_float(data: bytes, at: int) -> tuple[object, int]:
-    return _FLOAT.unpack_from(data, at)[0], at + 4
-
-
-def _read_double(data: bytes, at: int) -> tuple[object, int]:
-    return _DOUBLE.unpack_from(data, at)[0], at + 8
-
-
-def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    length, at = read_long(data, at)
-    end = at + length
-    if length < 0 or end > len(data):
-        raise InvalidAvro(f"the length {length} is more than the remaining {len(data) - at} bytes")
-    return data[at:end], end
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    raw, at = _read_bytes(data, at)
-    return raw.decode(), at
-
-
-_PRIMITIVES: Mapping[Kind, Read] = {
-    Kind.NULL: _read_null,
-    Kind.BOOLEAN: _read_boolean,
-    Kind.INT: read_int,
-    Kind.LONG: read_long,
-    Kind.FLOAT: _read_float,
-    Kind.DOUBLE: _read_double,
-    Kind.BYTES: _read_bytes,
-    Kind.STRING: _read_string,
-}
-
-
-def _fixed(size: int) -> Read:
-    def read(data: bytes, at: int) -> tuple[object, int]:
-        end = at + size
-        if end > len(data):
-            raise InvalidAvro(f"expected {size} bytes, but {len(data) - at} remain")
-        return data[at:end], end
-
-    return read
-
-
 def _enum(writer: Enum, reader: Enum) -> Read:
     known = set(reader.symbols)
     symbols = [symbol if symbol in known else reader.default for symbol in writer.symbols]
@@ -359,30 +302,6 @@ def _enum(writer: Enum, reader: Enum) -> Read:
         return symbol, at
 
     return read
-
-
-def _as_float(value: object) -> object:
-    assert isinstance(value, (int, float)), "the schema says so"
-    return 0.0 + value
-
-
-def _as_single(value: object) -> object:
-    assert isinstance(value, int), "the schema says so"
-    return nearest_float(value)
-
-
-def _as_text(value: object) -> object:
-    assert isinstance(value, bytes), "the schema says so"
-    return value.decode("utf-8", "replace")  # any bytes are valid for the writer
-
-
-_PROMOTED: Mapping[tuple[Kind, Kind], Callable[[object], object]] = {
-    (Kind.INT, Kind.FLOAT): _as_single,
-    (Kind.LONG, Kind.FLOAT): _as_single,
-    (Kind.INT, Kind.DOUBLE): _as_float,
-    (Kind.LONG, Kind.DOUBLE): _as_float,
-    (Kind.BYTES, Kind.STRING): _as_text,
-}
 
 
 def _latin_text(value: object) -> object:
