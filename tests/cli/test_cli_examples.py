@@ -153,7 +153,8 @@ def registry(stage: tuple[BrokerProcess, Path]) -> Iterator[MemoryRegistry]:
 def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     """A directory with the files that the examples name."""
     (tmp_path / "config").mkdir()
-    for path in Path("config").glob("connect-*.properties"):
+    programs = [*Path("config").glob("connect-*.properties"), Path("config/schema-registry.properties")]
+    for path in programs:
         text = path.read_text().replace("localhost:9092", stage[0].bootstrap)
         text = re.sub(
             "^#?listeners=.*", f"listeners=http://127.0.0.1:{free_port()}", text, flags=re.MULTILINE
