@@ -18,6 +18,7 @@ from kcli.formats.registry.payloads import value_encoder
 from kcli.formats.registry.schemas import LoadedSchema
 from kcli.formats.schemas import SchemaType
 from kcli.spark.jobs.export import job as export
+from kcli.spark.jobs.ingest import job as ingest
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.transform import job as transform
 from rigs.librdkafka import consume, produce
@@ -140,6 +141,42 @@ def test_a_query_reads_protobuf_and_writes_avro_and_json(
     ]))  # fmt: skip
     (message,) = consume(broker.bootstrap, other, 1)
     assert json.loads(message.value()[5:]) == {"id": 4, "item": "i4"}
+
+
+def test_files_become_values_with_a_schema(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
+) -> None:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    schema = json.dumps({"type": "record", "name": "In", "fields": [
+        {"name": "id", "type": "long"}, {"name": "price", "type": ["null", "double"], "default": None},
+    ]})  # fmt: skip
+    (tmp_path / "in.avsc").write_text(schema)
+    (tmp_path / "in.csv").write_text("id,price,more\n1,2.5,x\n2,,y\n")
+    (tmp_path / "in.json").write_text('{"id": 1, "price": 2.5}\n{"id": 2, "price": null}\n')
+    judge = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+    for form in ("csv", "json"):
+        name = topic(1)
+        ingest.run(spark, ingest.parse([
+            "--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(tmp_path / f"in.{form}"),
+            "--format", form, "--key-column", "id", "--value-format", "avro", "--schema-registry", registry.url,
+            "--value-schema", str(tmp_path / "in.avsc"),
+        ]))  # fmt: skip
+        context = SerializationContext(name, MessageField.VALUE)
+        found = {
+            message.key(): judge(message.value(), context) for message in consume(broker.bootstrap, name, 2)
+        }
+        assert found == {b"1": {"id": 1, "price": 2.5}, b"2": {"id": 2, "price": None}}
+    for words, reason in (
+        (["--value-format", "avro"], "needs --schema-registry"),
+        (["--schema-registry", registry.url], "--value-format"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            ingest.parse(
+                ["--bootstrap-server", "h:1", "--topic", "t", "--path", str(tmp_path / "in.csv"), *words]
+            )
 
 
 def test_wrong_settings_are_errors_before_spark_starts(

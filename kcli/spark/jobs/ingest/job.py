@@ -12,7 +12,14 @@ from kcli.command.options import Exclusive, Kind, option
 from kcli.spark.jobs.ingest.columns import check_columns, check_files, file_columns
 from kcli.spark.jobs.records.bad_input import BadInputOptions, bad_input, sifted
 from kcli.spark.jobs.records.column_names import free_name, listed, quoted
-from kcli.spark.jobs.records.values import CORRUPT
+from kcli.spark.jobs.records.registry_values import (
+    TYPES,
+    RegistryOptions,
+    RegistrySpec,
+    WrittenValues,
+    written_values,
+)
+from kcli.spark.jobs.records.values import CORRUPT, worker_function
 from kcli.spark.jobs.shared.endpoints import check_target, check_writer, target_plan, writer_options
 from kcli.spark.jobs.shared.errors import JobError, require
 from kcli.spark.jobs.shared.job import Job
@@ -41,7 +48,7 @@ JDBC_OPTIONS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
+class IngestOptions(ModeOptions, SinkOptions, BadInputOptions, RegistryOptions):
     """The options of the job."""
 
     topic: str = option("The topic to write to.", metavar="NAME", required=True)
@@ -54,6 +61,19 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
         "The column with the value of the record. Default for text and JSON: the line. Default for CSV, "
         "Parquet and jdbc: the column named value, or the whole row as JSON if there is no such column.",
         metavar="NAME",
+    )
+    value_format: str | None = option(
+        "The format of the values, with a schema of --schema-registry. A value is made of the columns that the schema "
+        "names. A line of text or JSON, and the JSON of --value-column, is encoded as in the console producer.",
+        choices=(*TYPES,),
+    )
+    value_schema: str | None = option(
+        "The file with the schema of the values, which is registered. Default: the latest version of the subject.",
+        metavar="FILE",
+    )
+    value_subject: str | None = option("The subject of the schema of the values.", metavar="SUBJECT")
+    value_message: str | None = option(
+        "Protobuf: the full name of the message. Default: the first message of the schema.", metavar="NAME"
     )
     partition_column: str | None = option("The column with the partition of the record.", metavar="NAME")
     max_files_per_trigger: str | None = option("The maximum size of a micro-batch, in files.", metavar="N")
@@ -87,6 +107,16 @@ class IngestOptions(ModeOptions, SinkOptions, BadInputOptions):
         "jdbc: with --incrementing-column, the maximum size of a micro-batch in rows.", Kind.LONG, metavar="N"
     )
     tasks: int = option("jdbc: the number of parallel connections.", Kind.INTEGER, metavar="N", default=1)
+
+    @property
+    def registry(self) -> RegistrySpec | None:
+        """The registry of the values, or None if the values have no schema. Raises JobError."""
+        return self.registry_spec(
+            self.value_format or "",
+            schema=self.value_schema,
+            subject=self.value_subject,
+            message=self.value_message,
+        )
 
     @property
     def database(self) -> str:
@@ -126,6 +156,14 @@ def _check(options: IngestOptions) -> IngestOptions:
 
 
 def _check_idle(options: IngestOptions) -> None:
+    if options.value_format is None:
+        refuse_idle(
+            options, ["schema-registry", "value-schema", "value-subject", "value-message"], "--value-format"
+        )
+    elif options.registry is None:
+        raise JobError(f"--value-format {options.value_format} needs --schema-registry")
+    if options.value_schema is not None and not os.path.isfile(options.value_schema):
+        raise JobError(f"there is no schema file {options.value_schema}")
     if options.format == JDBC:
         refuse_idle(options, ["path", "max-files-per-trigger"], "files")
         if not (options.url or "").startswith("jdbc:"):
@@ -367,18 +405,39 @@ def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
         chosen.append(column(options.key_column).alias("key"))
     elif options.format == "parquet" and "key" in frame.columns and options.value_column is None:
         chosen.append(_bytes(frame, "key").alias("key"))
-    if options.value_column:
+    is_text = options.value_column is not None or options.format == "text" or is_json
+    if (registry := options.registry) is not None and not is_text:
+        chosen.append(_encoded_row(frame, written_values(registry, options.topic)).alias("value"))
+    elif options.value_column:
         chosen.append(column(options.value_column).alias("value"))
-    elif options.format == "text" or is_json or "value" in frame.columns:
+    elif is_text or "value" in frame.columns:
         chosen.append(_bytes(frame, "value").alias("value"))
     else:
         chosen.append(to_json(struct("*")).alias("value"))
+    if registry is not None and is_text:
+        encode = worker_function(written_values(registry, options.topic).text_encoder, "binary")
+        chosen[-1] = encode(chosen[-1].cast("string")).alias("value")
     if options.partition_column:
         chosen.append(column(options.partition_column).cast("int").alias("partition"))
     types = dict(frame.dtypes)
     if types.get("headers") in SINK_COLUMNS["headers"]:
         chosen.append(col("headers"))
     return chosen
+
+
+def _encoded_row(frame: DataFrame, written: WrittenValues) -> Column:
+    """Returns the values of rows, made of the columns that the schema names, in its types. A field without a column has
+    the default of the schema."""
+    from pyspark.sql.functions import col, struct
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    fields = [field for field in written.columns() if field.name in frame.columns]
+    if not fields:
+        raise JobError(
+            f"the files have no column of {written.schema.name}; they have {', '.join(frame.columns)}"
+        )
+    typed = [col(quoted(field.name)).cast(from_arrow_type(field.type)).alias(field.name) for field in fields]
+    return worker_function(written.encoder, "binary")(struct(*typed))
 
 
 def _bytes(frame: DataFrame, name: str) -> Column:

@@ -19,7 +19,7 @@ from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.registry.errors import RegistryError
 from kcli.formats.registry.framing import Place
-from kcli.formats.registry.payloads import record_name, value_encoder
+from kcli.formats.registry.payloads import json_encoder, record_name, value_encoder
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.serializer import Serializer
@@ -169,6 +169,28 @@ class WrittenValues:
             return pa.array([prefix + encode(row) for row in rows.to_pylist()], pa.binary())
 
         return encode_rows
+
+    def text_encoder(self) -> Callable[[pa.Array], pa.Array]:
+        """Returns a function for a worker, from JSON texts to values, as the console producer encodes them."""
+        import pyarrow as pa
+
+        spec, prefix = self.spec, self.prefix
+        encode = json_encoder(self.schema, spec.message, validates=spec.serde.validates).encode
+
+        def encode_texts(texts: pa.Array) -> pa.Array:
+            values = [None if text is None else prefix + encode(text) for text in texts.to_pylist()]
+            return pa.array(values, pa.binary())
+
+        return encode_texts
+
+    def columns(self) -> pa.StructType:
+        """Returns the Arrow type of the rows. Raises JobError if the schema is no record."""
+        from kcli.formats.registry.columns import column_type
+
+        try:
+            return _record_type(column_type(self.schema, self.spec.message), self.schema)
+        except FormatError as error:
+            raise JobError(str(error)) from None
 
 
 def written_values(spec: RegistrySpec, topic: str) -> WrittenValues:

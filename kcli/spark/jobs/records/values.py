@@ -224,7 +224,7 @@ def encoded(columns: list[Column], spec: ValueSpec, topic: str) -> Column:
 
     row = struct(*columns)
     if spec.registry is not None:
-        return _worker_function(written_values(spec.registry, topic).encoder, "binary")(row)
+        return worker_function(written_values(spec.registry, topic).encoder, "binary")(row)
     if spec.format == "json":
         return to_json(row)
     if spec.format == "csv":
@@ -241,10 +241,10 @@ def _registry_decoder(read: ReadColumns) -> tuple[Callable[[Column], Column], St
     columns = from_arrow_type(read.type)
     assert isinstance(columns, StructType)
     result = pa.struct([("error", pa.string()), ("record", read.type)])
-    return _worker_function(read.decoder, from_arrow_type(result)), columns
+    return worker_function(read.decoder, from_arrow_type(result)), columns
 
 
-def _worker_function(
+def worker_function(
     make: Callable[[], Callable[[pa.Array], pa.Array]], result: DataType | str
 ) -> Callable[[Column], Column]:
     """Returns a function over a column. `make` is called once in each worker, because Spark cannot send parsed schemas
