@@ -39,14 +39,28 @@ if TYPE_CHECKING:
         FileDescriptorProto,
         ServiceDescriptorProto,
     )
+    from google.protobuf.message import Message as ProtobufMessage
 
 
 def file_of(descriptor: FileDescriptorProto, dependencies: Mapping[str, FileDescriptorProto]) -> File:
-    """Returns the syntax tree of a descriptor. Raises FormatError for an invalid one.
+    """Returns the syntax tree of a descriptor. Raises FormatError for a descriptor that is not valid.
 
     `dependencies` has the descriptors of its imports. If one is missing, custom options are dropped.
     """
+    _check_texts(descriptor)
     return _Reader(descriptor, _options(descriptor, dependencies)).file()
+
+
+def _check_texts(descriptor: FileDescriptorProto) -> None:
+    """Raises FormatError for a name that is not UTF-8. The Protobuf library returns such a name as bytes."""
+    waiting: list[ProtobufMessage] = [descriptor]
+    while waiting:
+        for field, value in waiting.pop().ListFields():
+            values = value if field.is_repeated else [value]
+            if field.cpp_type == field.CPPTYPE_MESSAGE:
+                waiting += values
+            elif field.type == field.TYPE_STRING and not all(isinstance(one, str) for one in values):
+                raise FormatError("a name in the descriptor is not UTF-8")
 
 
 def _options(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import TYPE_CHECKING, Any
 
+from kcli.formats.codec import FormatError
 from kcli.formats.protobuf.syntax import Block, Option, OptionValue, Word
 from kcli.model.java_floats import java_double, java_float
 
@@ -78,10 +78,15 @@ class OptionReader:
 
     def _typed(self, full_name: str, content: bytes) -> ProtobufMessage | None:
         """Returns the message as an object of the pool, which knows the custom options."""
+        from google.protobuf.message import DecodeError
+
         if self._pool is None:
             return None
         options = _options_class(self._pool, full_name)
-        return options.FromString(content) if options is not None else None
+        try:
+            return options.FromString(content) if options is not None else None
+        except DecodeError:
+            raise FormatError("a custom option does not have its type") from None
 
     def _value(self, field: FieldDescriptor, value: Any) -> OptionValue:
         """Returns one value of a field."""
@@ -117,7 +122,6 @@ class OptionReader:
         return Block(tuple(pairs[::-1] if is_reversed else pairs))
 
 
-@functools.lru_cache(maxsize=64)
 def _options_class(pool: DescriptorPool, full_name: str) -> type[ProtobufMessage] | None:
     from google.protobuf import message_factory
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 
 import pytest
 
@@ -292,6 +293,21 @@ def test_formats_and_equality() -> None:
     assert not schema.is_equal(parse(PROTO3 + "message M { int32 b = 1; }", {}, is_new=True))
     parsed = language_of(SchemaType.PROTOBUF).parse(schema.canonical, {}, is_new=False)
     assert isinstance(parsed, ProtobufSchema)
+
+
+@pytest.mark.parametrize(
+    "broken, reason",
+    [
+        (lambda raw: raw.replace(b"shop", b"s\xffop"), "not UTF-8"),
+        (lambda raw: raw.replace(b"\x03\x0a\x01a", b"\x03\x0a\x09a"), "custom option does not have its type"),
+        (lambda raw: raw[:-3], "neither a"),
+    ],
+)
+def test_a_broken_descriptor_has_one_clear_error(broken: Callable[[bytes], bytes], reason: str) -> None:
+    raw = base64.b64decode(parse(LAYOUT, {}, is_new=True).in_format("serialized"))
+    assert broken(raw) != raw
+    with pytest.raises(FormatError, match=reason):
+        parse(base64.b64encode(broken(raw)).decode(), {}, is_new=True)
 
 
 def test_a_descriptor_with_invalid_names_has_one_clear_error() -> None:
