@@ -94,6 +94,16 @@ async def test_rules_limit_each_request_by_the_prefix_of_its_subject(
             ("ann", "DELETE", "/subjects/orders-v/versions/1", None, 200),
         ):
             assert await status(user, method, path, body) == expected, (user, method, path)
+        # A guid that is also in a context which the user may not read.
+        assert await status("bob", "POST", "/subjects/:.t:pay-v/versions", A) == 403
+        guid = guid_of((await it.json("GET", "/schemas/ids/1", headers=login("ann")))[1])
+        assert await status("ann", "GET", f"/schemas/guids/{guid}") == 200
+        assert (await it.json("GET", f"/schemas/guids/{guid}/ids", headers=login("ann")))[1] == [
+            {"context": ".", "id": 1}
+        ]
+        other = guid_of((await it.json("GET", "/schemas/ids/2", headers=login("bob")))[1])
+        assert await status("ann", "GET", f"/schemas/guids/{other}") == 404
+        assert (await it.json("GET", f"/schemas/guids/{other}/ids", headers=login("ann"))) == (200, [])
         # Lists have only what the user may read.
         assert await it.json("GET", "/subjects?deleted=true", headers=login("ann")) == (200, ["orders-v"])
         assert (await it.json("GET", "/subjects?deleted=true", headers=login("bob")))[1] == [
@@ -105,6 +115,11 @@ async def test_rules_limit_each_request_by_the_prefix_of_its_subject(
         assert [schema["subject"] for schema in listed] == ["orders-v"]
         refused = await it.json("GET", "/subjects/pay-v/versions", headers=login("ann"))
         assert refused == (403, {"error_code": 403, "message": "User may not read subject 'pay-v'"})
+
+
+def guid_of(schema: object) -> str:
+    assert isinstance(schema, dict)
+    return str(schema["guid"])
 
 
 @on_a_loop

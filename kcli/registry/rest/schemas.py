@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.formats.registry.documents import SchemaString
+from kcli.formats.registry.documents import ContextId, SchemaString
 from kcli.http.rest.routing import Call, Reply, Route
 from kcli.registry.decider import characters_of
 from kcli.registry.decisions import lists, lookup
@@ -97,18 +97,22 @@ class SchemaResources:
 
     def _check_id(self, call: Call, schema_id: int, subject: str | None) -> None:
         """Hides a schema whose subjects the user may not read."""
-        if self._desk.access.is_limited:
-            holders = lists.subjects_of_id(self._desk.rules, schema_id, subject, deleted=True)
-            if not self._desk.access.readable(call, holders):
-                raise schema_not_found(schema_id)
+        if not self._may_read(call, schema_id, subject):
+            raise schema_not_found(schema_id)
+
+    def _may_read(self, call: Call, schema_id: int, subject: str | None) -> bool:
+        if not self._desk.access.is_limited:
+            return True
+        holders = lists.subjects_of_id(self._desk.rules, schema_id, subject, deleted=True)
+        return bool(self._desk.access.readable(call, holders))
 
     # By guid.
 
     async def _by_guid(self, call: Call) -> Reply:
         guid, format_name = call.parameters["guid"], call.query.get("format", "")
         plain = lookup.get_by_guid(self._desk.rules, guid)
-        for context_id in lists.ids_of_guid(self._desk.rules, guid):
-            self._check_id(call, context_id.id, f":{context_id.context}:")
+        if not self._readable_ids(call, guid):
+            raise schema_not_found(guid)
         schema = await self._desk.formatted(
             format_name,
             lambda rules: lookup.get_by_guid(rules, guid, format_name=format_name),
@@ -117,7 +121,14 @@ class SchemaResources:
         return Reply(schema.to_json())
 
     async def _ids_of_guid(self, call: Call) -> Reply:
-        ids = lists.ids_of_guid(self._desk.rules, call.parameters["guid"])
-        for context_id in ids:
-            self._check_id(call, context_id.id, f":{context_id.context}:")
-        return Reply([context_id.to_json() for context_id in ids])
+        return Reply(
+            [context_id.to_json() for context_id in self._readable_ids(call, call.parameters["guid"])]
+        )
+
+    def _readable_ids(self, call: Call, guid: str) -> Sequence[ContextId]:
+        """The ids of a guid in all contexts, without those whose subjects the user may not read."""
+        return [
+            context_id
+            for context_id in lists.ids_of_guid(self._desk.rules, guid)
+            if self._may_read(call, context_id.id, f":{context_id.context}:")
+        ]
