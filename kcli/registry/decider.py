@@ -28,8 +28,8 @@ _log = logging.getLogger("kcli.registry.decider")
 
 T = TypeVar("T")
 
-QUICK_CHARACTERS_MAX = 20_000
-"""The most characters of schemas that are parsed and compared in the event loop. They take about 20 ms."""
+QUICK_CHARACTERS_MAX = 8_000
+"""The most characters of schemas that are parsed, normalized and compared in the event loop. They take about 20 ms."""
 
 LONG_CACHE_PART = 10
 """The thread caches this part of the schemas that the event loop caches, because it parses long ones."""

@@ -93,8 +93,9 @@ class Store:
                 await self._open()
         except TimeoutError:
             raise CannotStart(
-                f"The topic {self._settings.topic} was not read in {self._settings.init_timeout_ms} ms. "
-                "kafkastore.init.timeout.ms is the limit."
+                f"The topic {self._settings.topic} was not read in {self._settings.init_timeout_ms} ms "
+                "(kafkastore.init.timeout.ms). If no broker answers, run: kcli doctor --bootstrap-server "
+                f"{self._settings.client['bootstrap.servers']}"
             ) from None
 
     async def _open(self) -> None:

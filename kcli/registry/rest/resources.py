@@ -18,7 +18,7 @@ from kcli.registry.rest.access import Access
 T = TypeVar("T")
 
 
-LISTED_CHARACTERS = 20
+LISTED_CHARACTERS = 8
 """The characters whose parsing takes as long as one subject of a list: about 20 µs."""
 
 
