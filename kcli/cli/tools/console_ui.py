@@ -8,7 +8,7 @@ import logging
 import signal
 import ssl
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from kcli.cli.output import Output
 from kcli.cli.syntax.options import Command, CommandError, ConnectingOptions, UsageError, flag, option
 from kcli.client.config import ClientConfigError, parse_address, parse_addresses
 from kcli.command.examples import Example
+from kcli.config.definition import ConfigError
 from kcli.console.audit import AuditError
 from kcli.console.console import Console
 from kcli.console.identity import is_loopback
 from kcli.console.settings import PORT, ClusterSettings, ConsoleSettings
+from kcli.formats.registry.settings import RegistrySettings
 from kcli.http.connect_rest import ConnectRest, InvalidUrl
 from kcli.model.addresses import Address
 from kcli.model.java_text import split_list
@@ -202,7 +204,7 @@ def _clusters(options: ConsoleOptions) -> Iterable[ClusterSettings]:
             name=MAIN_CLUSTER,
             properties=properties,
             config_file=options.command_config,
-            schema_registry=options.schema_registry or properties.get(REGISTRY),
+            schema_registry=_registry(options.schema_registry or properties.get(REGISTRY), properties),
             metrics=_endpoints(options.metrics),
             traces=options.traces or properties.get(TRACES),
             spark_urls=options.spark,
@@ -241,10 +243,20 @@ def _further(text: str) -> ClusterSettings:
         name=name,
         properties=properties,
         config_file=place,
-        schema_registry=properties.get(REGISTRY),
+        schema_registry=_registry(properties.get(REGISTRY), properties),
         traces=properties.get(TRACES),
         connect=_workers(CONNECT, split_list(properties.get(CONNECT, ""))),
     )
+
+
+def _registry(url: str | None, properties: Mapping[str, str]) -> str | None:
+    """Checks the URL and the properties of a schema registry. Raises UsageError, because a page could not show it."""
+    if url is not None:
+        try:
+            RegistrySettings.of({**properties, REGISTRY: url})
+        except ConfigError as error:
+            raise UsageError(error.located()) from None
+    return url
 
 
 def _workers(name: str, urls: Iterable[str]) -> tuple[ConnectRest, ...]:

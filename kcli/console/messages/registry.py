@@ -18,7 +18,7 @@ from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.errors import RegistryError, RegistrySilent
 from kcli.formats.registry.framing import SchemaKey
 from kcli.formats.registry.payloads import value_decode
-from kcli.formats.registry.schemas import Schemas
+from kcli.formats.registry.schemas import Schemas, missing_library
 from kcli.formats.registry.settings import URL, RegistrySettings
 
 ANSWER_MAX_BYTES = 4 << 20
@@ -115,4 +115,4 @@ class SchemaRegistry:
         try:
             return SchemaCodec(key, schema.type.lower(), value_decode(schema, None))
         except ImportError as error:
-            raise FormatError(f"{error.name} is missing: pip install kcli-streaming[schemas]") from None
+            raise missing_library(error) from None

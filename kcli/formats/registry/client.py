@@ -1,7 +1,7 @@
 """The client of a schema registry: each operation of Confluent's REST API as one coroutine.
 
-The client keeps no connection and no event loop, so several threads may use it, each with its own loop. A thread
-without a loop runs an operation with `asyncio.run`. The client caches nothing: `schemas.py` does.
+The client keeps no connection and no event loop, so several threads may use it, each with its own loop. Code that is
+not asynchronous runs an operation with `waited` (blocking.py). The client caches nothing: `schemas.py` does.
 """
 
 from __future__ import annotations

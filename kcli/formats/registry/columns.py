@@ -6,7 +6,6 @@ cannot be decoded becomes null, with a text that says why. It does not affect ot
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kcli.formats.codec import FormatError, Value
+from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.errors import NOT_FOUND, RegistryRefused
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import (
@@ -109,7 +109,7 @@ class ColumnDeserializer:
     def _decoder(self, key: SchemaKey) -> Decode:
         decode = self._decoders.get(key)
         if decode is None:
-            writer = asyncio.run(self._schemas.load(key, self._subject))
+            writer = waited(self._schemas.load(key, self._subject))
             decode = _decode_of(writer, self._reader, self._message)
             self._decoders[key] = decode
         return decode

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.errors import NOT_FOUND, RegistryRefused
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import Framed, Header, SchemaKey, framed
-from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas
+from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas, missing_library
 from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.subjects import Strategy, Subjects
 
@@ -106,7 +106,7 @@ class Deserializer(Generic[T]):
 
     def _decode_of(self, topic: str, key: SchemaKey) -> Decode[T]:
         """The function that decodes the values of a schema. Waits for the registry if it is new."""
-        return self._decoders.get((topic, key)) or asyncio.run(self.prepare(topic, key))
+        return self._decoders.get((topic, key)) or waited(self.prepare(topic, key))
 
     def split(self, raw: bytes, headers: Iterable[Header] | None = None) -> Framed:
         """Splits a value into the key of its schema and its payload. Raises UnknownMagicByte."""
@@ -118,7 +118,11 @@ class Deserializer(Generic[T]):
             return decode
         subject = await self._subject(topic)
         writer = await self._schemas.load(key, subject)
-        decode = self._make(writer, await self._reader_of(topic, writer, subject))
+        reader = await self._reader_of(topic, writer, subject)
+        try:
+            decode = self._make(writer, reader)
+        except ImportError as error:
+            raise missing_library(error) from None
         self._decoders.put((topic, key), decode)
         return decode
 

@@ -46,6 +46,8 @@ class LoadedSchema:
             return language_of(self.type).parse(self.text, self.resolved, is_new=False)
         except FormatError as error:
             raise FormatError(f"{self.name} is invalid: {error}") from None
+        except ImportError as error:
+            raise missing_library(error) from None
 
     @property
     def name(self) -> str:
@@ -60,6 +62,11 @@ class LoadedSchema:
 
 RecordName = Callable[[LoadedSchema], str | None]
 """Returns the name of a schema, for the subject strategies that use it."""
+
+
+def missing_library(error: ImportError) -> FormatError:
+    """The error of a schema or a value that needs a library of the extra `schemas`."""
+    return FormatError(f"{error.name} is missing: pip install 'kcli-streaming[schemas]'")
 
 
 def schema_type(text: str) -> SchemaType:

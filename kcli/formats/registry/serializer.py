@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.documents import RegisterRequest, SchemaDefinition
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import Header, Place, guid_prefix, header_of, id_prefix
-from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas, guid_of
+from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas, guid_of, missing_library
 from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.subjects import Subjects
 from kcli.formats.schemas import CompatibilityPolicy
@@ -80,7 +80,7 @@ class Serializer(Generic[T]):
         """
         if value is None:
             return None, ()
-        prepared = self._prepared.get(topic) or asyncio.run(self.prepare(topic))
+        prepared = self._prepared.get(topic) or waited(self.prepare(topic))
         return prepared.serialize(value), () if prepared.header is None else (prepared.header,)
 
     async def prepare(self, topic: str) -> Prepared[T]:
@@ -88,7 +88,10 @@ class Serializer(Generic[T]):
         if (prepared := self._prepared.get(topic)) is not None:
             return prepared
         schema = await self._schema(topic)
-        encoder = self._make(schema)
+        try:
+            encoder = self._make(schema)
+        except ImportError as error:
+            raise missing_library(error) from None
         prefix, header = await self._framing(schema, encoder.path)
         prepared = Prepared(schema, encoder.encode, prefix, header)
         self._prepared.put(topic, prepared)

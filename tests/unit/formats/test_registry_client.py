@@ -15,6 +15,7 @@ import pytest
 
 from kcli.formats.codec import FormatError
 from kcli.formats.registry import references
+from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate, RegisterRequest, SchemaDefinition
 from kcli.formats.registry.errors import RegistryError, RegistryRefused, RegistrySilent
@@ -384,3 +385,15 @@ def test_an_association_is_asked_for_once(registry: MemoryRegistry) -> None:
     strict = Subjects(client_of(registry), fallback=Strategy.NONE)
     with pytest.raises(FormatError, match="no subject is associated with the values of v"):
         run(strict.subject("v", None, is_key=False))
+
+
+def test_code_on_an_event_loop_can_wait_too(registry: MemoryRegistry) -> None:
+    client = client_of(registry)
+    assert waited(client.subjects()) == ()
+
+    async def on_a_loop() -> tuple[str, ...]:
+        return waited(client.subjects())
+
+    assert run(on_a_loop()) == ()
+    with pytest.raises(RegistryRefused):
+        waited(client.version("s"))

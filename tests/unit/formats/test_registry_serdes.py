@@ -557,3 +557,16 @@ def test_many_values_are_decoded_as_one_by_one(
     registry.failures.append((500, {}, b""))
     with pytest.raises(RegistryError):
         mine.deserialize_all([("t", b"\0\0\0\0\x07x", None)])
+
+
+def test_a_missing_library_is_named(registry: MemoryRegistry) -> None:
+    registry.put("t", V1)
+
+    def make(schema: LoadedSchema, reader: LoadedSchema | None = None) -> Any:
+        raise ModuleNotFoundError("no", name="google")
+
+    reading: Deserializer[Any] = Deserializer(schemas_of(registry), serde_settings(), make)
+    writing: Serializer[Any] = Serializer(schemas_of(registry), serde_settings(), make, subject="t")
+    for work in (lambda: reading.deserialize("t", b"\0\0\0\0\1\2"), lambda: writing.serialize("t", {"a": 1})):
+        with pytest.raises(FormatError, match=r"google is missing: pip install 'kcli-streaming\[schemas\]'"):
+            work()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from kcli.cli.syntax.options import CommandError
@@ -11,6 +10,7 @@ from kcli.cli.tools.console.envelope import JsonBytes
 from kcli.cli.tools.console.line_reader import Line
 from kcli.cli.tools.console.schema_formats import Formats, PartFormat
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.deserializer import Deserializer
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.registry.errors import RegistryError
@@ -75,7 +75,7 @@ def _prepared(schemas: Schemas, part: PartFormat | None, topic: str) -> Prepared
         record_name=lambda schema: record_name(schema, part.message),
     )
     try:
-        return asyncio.run(serializer.prepare(topic))
+        return waited(serializer.prepare(topic))
     except (FormatError, RegistryError) as error:
         raise CommandError(f"the schema of {_part_name(part)}s: {error}") from None
 
@@ -215,7 +215,7 @@ def _deserializer(schemas: Schemas, part: PartFormat | None) -> Deserializer[str
 def _reader(schemas: Schemas, own: SchemaDefinition, part: str) -> LoadedSchema:
     """The schema to which values are converted. Raises CommandError if it is invalid."""
     try:
-        reader = asyncio.run(schemas.with_references(own))
+        reader = waited(schemas.with_references(own))
         _ = reader.parsed
     except (FormatError, RegistryError) as error:
         raise CommandError(f"the schema of {part}s: {error}") from None

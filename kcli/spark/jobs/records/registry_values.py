@@ -6,7 +6,6 @@ what the job writes. Each Python worker asks the registry once for each schema w
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from kcli.command.options import option
 from kcli.config.definition import ConfigError
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.registry.errors import RegistryError
@@ -116,7 +116,7 @@ def read_columns(spec: RegistrySpec, topic: str | None) -> ReadColumns:
         raise JobError("values of several topics with schemas of a registry need --value-subject")
     schemas = Schemas(RegistryClient(spec.settings))
     try:
-        reader = asyncio.run(_reader(schemas, spec, topic))
+        reader = waited(_reader(schemas, spec, topic))
         if reader.type is not spec.type:
             raise JobError(f"{reader.name} is {reader.type}, and the format is {spec.type}")
         return ReadColumns(spec, reader, _record_type(column_type(reader, spec.message), reader))
@@ -209,7 +209,7 @@ def written_values(spec: RegistrySpec, topic: str) -> WrittenValues:
         record_name=lambda schema: record_name(schema, spec.message),
     )
     try:
-        prepared = asyncio.run(serializer.prepare(topic))
+        prepared = waited(serializer.prepare(topic))
     except (FormatError, RegistryError) as error:
         raise JobError(f"values of {topic}: {error}") from None
     return WrittenValues(spec, prepared.schema, prepared.prefix)
