@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -174,7 +175,12 @@ class LineDecoder:
     def decode(self, values: Sequence[bytes]) -> list[str | None]:
         """Returns the line of each value, or None for a value that `json_decoder` must decode or refuse."""
         assert self._texts is not None and self._columns is not None, "is_possible comes first"
-        decoded = self._columns.decode(pa.array(values, pa.binary()))
+        ends = np.cumsum([len(value) for value in values], dtype=np.int32)
+        offsets = pa.py_buffer(np.concatenate([np.zeros(1, np.int32), ends]))
+        joined = pa.py_buffer(b"".join(values))
+        decoded = self._columns.decode(
+            pa.Array.from_buffers(pa.binary(), len(values), [None, offsets, joined])
+        )
         lines = self._texts(decoded.values)
         if decoded.errors.null_count < len(values):
             lines = pc.if_else(decoded.errors.is_valid(), None, lines)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.errors import NOT_FOUND, RegistryRefused
 from kcli.formats.registry.expiring import Expiring
-from kcli.formats.registry.framing import Framed, Header, SchemaKey, framed
+from kcli.formats.registry.framing import ID_BYTES, Framed, Header, SchemaKey, framed
 from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas, missing_library
 from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.subjects import Strategy, Subjects
@@ -82,26 +82,36 @@ class Deserializer(Generic[T]):
         Raises RegistryError if the registry does not answer.
         """
         results: list[T | FormatError | RegistryRefused | None] = [None] * len(values)
-        groups: dict[tuple[str, SchemaKey], list[tuple[int, Framed]]] = {}
+        groups: dict[tuple[str, SchemaKey], _Group] = {}
         for nth, (topic, raw, headers) in enumerate(values):
             if raw is None:
                 continue
-            try:
-                parts = self.split(raw, headers)
-            except FormatError as error:
-                results[nth] = error
+            key: SchemaKey
+            path: bytes | None = None
+            if raw[:1] == b"\0" and len(raw) >= ID_BYTES and not headers:  # as most values are
+                key, payload = int.from_bytes(raw[1:ID_BYTES], "big"), raw[ID_BYTES:]
             else:
-                groups.setdefault((topic, parts.schema), []).append((nth, parts))
-        for (topic, key), members in groups.items():
+                try:
+                    parts = self.split(raw, headers)
+                except FormatError as error:
+                    results[nth] = error
+                    continue
+                key, payload, path = parts.schema, parts.payload, parts.path
+            if (group := groups.get((topic, key))) is None:
+                group = groups[topic, key] = _Group()
+            group.rows.append(nth)
+            group.payloads.append(payload)
+            group.paths.append(path)
+        for (topic, key), group in groups.items():
             try:
                 decode = self._decode_of(topic, key)
             except (FormatError, RegistryRefused) as error:
                 if isinstance(error, RegistryRefused) and error.status != NOT_FOUND:
                     raise
-                for nth, _ in members:
+                for nth in group.rows:
                     results[nth] = error
             else:
-                _decode_members(decode, members, results)
+                _decode_group(decode, key, group, results)
         return results
 
     def _decode_of(self, topic: str, key: SchemaKey) -> Decode[T]:
@@ -145,18 +155,30 @@ class Deserializer(Generic[T]):
         return await self._schemas.latest(subject)
 
 
-def _decode_members(
-    decode: Decode[T],
-    members: Sequence[tuple[int, Framed]],
-    results: list[T | FormatError | RegistryRefused | None],
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The values of one schema: their places in the results, their payloads and their message paths."""
+
+    rows: list[int] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    paths: list[bytes | None] = field(default_factory=list)
+
+
+def _decode_group(
+    decode: Decode[T], key: SchemaKey, group: _Group, results: list[T | FormatError | RegistryRefused | None]
 ) -> None:
     """Decodes the values of one schema to their places in `results`."""
-    many: Sequence[T | None] = ()
-    if isinstance(decode, BulkDecode) and len(members) >= BULK_MIN:
-        many = decode.many([parts.payload for _, parts in members])
-    for (nth, parts), value in zip(members, many or [None] * len(members), strict=True):
+    values: Sequence[T | None] = ()
+    if isinstance(decode, BulkDecode) and len(group.rows) >= BULK_MIN:
+        values = decode.many(group.payloads)
+    if not values:
+        values = [None] * len(group.rows)
+    for nth, payload, path, value in zip(group.rows, group.payloads, group.paths, values, strict=True):
+        if value is not None:
+            results[nth] = value
+            continue
         try:
-            results[nth] = decoded(decode, parts) if value is None else value
+            results[nth] = decoded(decode, Framed(key, payload, path))
         except FormatError as error:
             results[nth] = error
 

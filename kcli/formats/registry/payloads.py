@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+COLUMNS_FROM_VALUES = 20_000
+"""The values of a schema after which they are decoded by columns. To import pyarrow, and pandas with it, takes as long
+as to decode these values one by one."""
+
 
 def value_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[Value]:
     """Returns the function that decodes payloads to values. Raises FormatError."""
@@ -126,9 +130,14 @@ def _avro_lines(writer: AvroSchema, reader: AvroSchema | None) -> Decode[str]:
     from kcli.formats.avro.codec import json_decoder
 
     made: list[LineDecoder] = []
+    seen = 0
 
     def many(payloads: Sequence[bytes]) -> Sequence[str | None]:
-        if not made:  # most runs of a tool print a few records, which need no pyarrow
+        nonlocal seen
+        seen += len(payloads)
+        if seen < COLUMNS_FROM_VALUES:
+            return ()
+        if not made:
             from kcli.formats.avro.column_json import LineDecoder
 
             made.append(LineDecoder(writer, reader))

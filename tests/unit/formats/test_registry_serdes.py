@@ -528,6 +528,7 @@ def test_many_values_are_decoded_as_one_by_one(
     registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kcli.formats.registry.deserializer.BULK_MIN", 2)
+    monkeypatch.setattr("kcli.formats.registry.payloads.COLUMNS_FROM_VALUES", 0)
     assert (registry.put("t", V1), registry.put("t", V2)) == (1, 2)
     guid = UUID(registry.subjects["t"][0]["guid"])
     old, new = (

@@ -14,7 +14,7 @@ from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.deserializer import Deserializer
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.registry.errors import RegistryError
-from kcli.formats.registry.framing import Header, SchemaKey
+from kcli.formats.registry.framing import Header
 from kcli.formats.registry.payloads import json_decode, json_encoder, record_name
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.formats.registry.serializer import Prepared, Serializer
@@ -160,11 +160,11 @@ class RecordDecoder:
         values = self._parts(self._value, messages, [message.value() for message in messages], "value")
         decoded: list[Message | formatters.UndecodableRecord] = []
         for message, key, value in zip(messages, keys, values, strict=True):
-            error = next((part for part in (key, value) if isinstance(part, Exception)), None)
-            if error is not None:
-                decoded.append(error)
+            if isinstance(key, formatters.UndecodableRecord):
+                decoded.append(key)
+            elif isinstance(value, formatters.UndecodableRecord):
+                decoded.append(value)
             else:
-                assert not isinstance(key, Exception) and not isinstance(value, Exception)
                 decoded.append(DecodedMessage(message, key, value))
         return decoded
 
@@ -185,19 +185,17 @@ class RecordDecoder:
             raise CommandError(str(error)) from None
         parts: list[bytes | formatters.UndecodableRecord | None] = []
         for nth, text in enumerate(texts):
-            raw = raws[nth]
             if isinstance(text, str):
+                if self._id_separator is None:
+                    parts.append(JsonBytes(text.encode()))
+                    continue
+                raw = raws[nth]
                 assert raw is not None, "only null becomes null"
-                schema = None if self._id_separator is None else deserializer.split(raw, headers[nth]).schema
-                parts.append(self._shown(text, schema))
+                schema = deserializer.split(raw, headers[nth]).schema
+                parts.append(f"{text}{self._id_separator}{schema}".encode())
             else:
                 parts.append(None if text is None else _undecodable(messages[nth], part, text))
         return parts
-
-    def _shown(self, text: str, schema: SchemaKey | None) -> bytes:
-        if schema is None:
-            return JsonBytes(text.encode())
-        return f"{text}{self._id_separator}{schema}".encode()
 
 
 def _undecodable(message: Message, part: str, error: Exception) -> formatters.UndecodableRecord:
