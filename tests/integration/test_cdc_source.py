@@ -330,6 +330,22 @@ def test_heartbeats_move_the_slot_while_no_table_changes(captured: Captured) -> 
         assert captured.database.rows("SELECT count(*) FROM beats")[0][0] >= 2
 
 
+def test_logical_decoding_messages_are_read_once(captured: Captured) -> None:
+    create(captured, rows=1)
+    emit = "SELECT pg_logical_emit_message({}, '{}', '{}')"
+    stored = Stored()
+    with running(captured, stored) as it:
+        it.poll(1)
+        captured.execute(emit.format("false", "audit", "between"), emit.format("true", "audit", "inside"))
+        records = it.poll(2)
+        assert {record.topic for record in records} == {"shop.message"}
+        assert sorted(part(record, "message").values[1] for record in records) == [b"between", b"inside"]
+    captured.execute(emit.format("false", "audit", "later"), emit.format("false", "noise", "x"))
+    with running(captured, stored, message_prefix_include_list="au.*") as it:
+        assert [part(record, "message").values for record in it.poll(1)] == [["audit", b"later"]]
+        assert it.quiet() == []
+
+
 def test_a_second_task_on_a_slot_gives_up_after_its_retries(captured: Captured) -> None:
     create(captured)
     with running(captured) as first:

@@ -35,6 +35,8 @@ _SESSION = {
 """Settings of a session that choose the forms of texts, and that let a snapshot take its time."""
 _TRANSIENT = ("08", "40", "53", "57")
 """Classes of SQLSTATE whose errors may go away: connections, conflicts, resources, and an operator's intervention."""
+_VERSION_OF_MESSAGES = 14_00_00
+"""The first version of PostgreSQL whose pgoutput sends logical decoding messages."""
 _IN_USE = "55006"
 """The SQLSTATE for a slot that another connection uses."""
 
@@ -154,9 +156,10 @@ class Connection:
     def start_stream(self, slot: str, position: int, publication: str) -> None:
         """Begins to stream the transactions that were committed at `position` or later."""
         names = self.literal(quoted(publication))
+        messages = ", messages 'true'" if self.server_version >= _VERSION_OF_MESSAGES else ""
         self._result(
             f"START_REPLICATION SLOT {quoted(slot)} LOGICAL {lsn_text(position)}"
-            f" (proto_version '1', publication_names {names})"
+            f" (proto_version '1', publication_names {names}{messages})"
         )
 
     def next_frame(self, deadline: float) -> WalData | Keepalive | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kcli.connectors.cdc.messages import MESSAGE_KEY, MESSAGE_VALUE, message_key, message_value
 from kcli.connectors.cdc.pgoutput import (
     Begin,
     Change,
     Commit,
     Delete,
     Insert,
+    LogicalMessage,
     Message,
     Origin,
     ProtocolError,
@@ -28,7 +30,11 @@ from kcli.formats.connect.schema import INT64_SCHEMA, STRING_SCHEMA, struct_sche
 from kcli.formats.connect.structs import Struct
 
 CONNECTOR_NAME = "postgresql"
+_TASK_ID = "0"
+"""The connector has one task."""
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+_NO_TABLE = ("", "")
+"""The schema and the table in the source of a message."""
 _OPERATIONS: Mapping[type, str] = {Insert: "c", Update: "u", Delete: "d"}
 _HEARTBEAT_KEY = struct_schema(
     {"serverName": STRING_SCHEMA}, name="io.debezium.connector.common.ServerNameKey", version=1
@@ -46,10 +52,26 @@ class EventSettings:
     skipped: frozenset[str]
     """The operations without events: some of c, u, d, t."""
     heartbeat_topic: str
+    message_topic: str
+    captures_message: Callable[[str], bool]
+    """Whether a logical decoding message is captured, by its prefix."""
+    has_context_headers: bool
 
     @property
     def partition(self) -> Partition:
         return {"server": self.topic_prefix}
+
+    @property
+    def context_headers(self) -> tuple[Header, ...]:
+        """Headers that name the connector and its task, for the records of tables."""
+        if not self.has_context_headers:
+            return ()
+        values = (
+            ("connectorLogicalName", self.topic_prefix),
+            ("taskId", _TASK_ID),
+            ("connectorName", CONNECTOR_NAME),
+        )
+        return tuple(Header(f"__debezium.context.{name}", STRING_SCHEMA, value) for name, value in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +101,11 @@ class EventMaker:
     _resumed: Position | None = None
     _last_lsn: int = 0
     _event: int = 0
+    _context_headers: tuple[Header, ...] = ()
 
     def __post_init__(self) -> None:
         self._resumed = self.position
+        self._context_headers = self.settings.context_headers
 
     @property
     def in_transaction(self) -> bool:
@@ -106,6 +130,8 @@ class EventMaker:
                 self.types_changed()
             case Origin():
                 pass
+            case LogicalMessage(transactional=False):
+                return self._message_between_transactions(message)
             case _:
                 return self._change_records(lsn, message)
         return []
@@ -115,6 +141,19 @@ class EventMaker:
         if self._resumed is not None and commit.commit_lsn > self._resumed.lsn:
             self._resumed = None
         self.position = replace(self.position, commit_lsn=commit.end_lsn)
+
+    def _message_between_transactions(self, message: LogicalMessage) -> list[SourceRecord]:
+        """The server sends the message again only if the stream begins before it, so its offset is its position."""
+        if self.in_transaction:
+            raise ProtocolError("A message outside of transactions stands in a transaction")
+        lsn = message.lsn
+        self.passed(lsn)
+        if not self.settings.captures_message(message.prefix):
+            return []
+        sequence = f'["{lsn}","{lsn}"]'
+        record = self._message_record(message, Origination(self.position.time_us, lsn, sequence))
+        record.source_offset = self.position.offset
+        return [record]
 
     def _change_records(self, lsn: int, change: Change) -> list[SourceRecord]:
         begin = self._begin
@@ -146,6 +185,9 @@ class EventMaker:
             return [
                 self._record(table, "t", None, None, origination) for table in described if table is not None
             ]
+        if isinstance(change, LogicalMessage):
+            is_captured = self.settings.captures_message(change.prefix)
+            return [self._message_record(change, origination)] if is_captured else []
         table = self._table(change.relation_oid)
         if table is None or _OPERATIONS[type(change)] in self.settings.skipped:
             return []
@@ -184,16 +226,17 @@ class EventMaker:
             return [self._record(table, "u", old, new, origination)]
         assert table.key_schema is not None, "the table has keys"
         gone = self._delete(table, old, origination)
-        gone[0].headers = (Header(_NEW_KEY, table.key_schema, new_key),)
+        for record in gone:
+            record.headers = (Header(_NEW_KEY, table.key_schema, new_key), *record.headers)
         created = self._record(table, "c", None, new, origination)
-        created.headers = (Header(_OLD_KEY, table.key_schema, old_key),)
+        created.headers = (Header(_OLD_KEY, table.key_schema, old_key), *created.headers)
         return [*gone, created]
 
     def _delete(self, table: Table, old: Tuple, origination: Origination) -> list[SourceRecord]:
         record = self._record(table, "d", old, None, origination)
-        if not self.settings.tombstones or record.key is None:
+        if not self.settings.tombstones:
             return [record]
-        return [record, replace(record, value=None, value_schema=None, headers=())]
+        return [record, replace(record, value=None, value_schema=None)]
 
     def snapshot_record(
         self, table: Table, values: Tuple, origination: Origination, offset: Offset
@@ -231,7 +274,7 @@ class EventMaker:
             [
                 None if before is None else table.row(before),
                 None if after is None else table.row(after),
-                self._source(table, origination),
+                self._source(table.name, origination),
                 None,
                 op,
                 now_us // 1000,
@@ -247,11 +290,24 @@ class EventMaker:
             value_schema=table.envelope_schema,
             key=key,
             key_schema=None if key is None else table.key_schema,
+            headers=self._context_headers,
         )
 
-    def _source(self, table: Table, origination: Origination) -> Struct:
+    def _message_record(self, message: LogicalMessage, origination: Origination) -> SourceRecord:
+        source = self._source(_NO_TABLE, origination)
+        return SourceRecord(
+            self.settings.partition,
+            None,
+            self.settings.message_topic,
+            value=message_value(message, source, None, self.now_us() // 1000),
+            value_schema=MESSAGE_VALUE,
+            key=message_key(message),
+            key_schema=MESSAGE_KEY,
+        )
+
+    def _source(self, table: tuple[str, str], origination: Origination) -> Struct:
         settings, time_us = self.settings, origination.time_us
-        schema, name = table.name
+        schema, name = table
         return Struct.of_checked(
             SOURCE_SCHEMA,
             [

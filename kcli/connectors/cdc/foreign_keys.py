@@ -26,7 +26,6 @@ _REFUSED_PREFIXES: Mapping[str, str] = {
     "column.truncate.": _NOT_BUILT,
     "column.propagate.source.type": _NOT_BUILT,
     "datatype.propagate.source.type": _NOT_BUILT,
-    "message.prefix.": "logical decoding messages are not captured",
     "replica.identity.autoset.values": "set the replica identity with ALTER TABLE … REPLICA IDENTITY",
     "slot.stream.params": _NOT_BUILT,
     "slot.failover": _NOT_BUILT,
@@ -59,7 +58,6 @@ _REFUSED_UNLESS: Mapping[str, tuple[str, str]] = {
     "post.processors": ("", _CLASSES),
     "topic.transaction": ("transaction", "the topic of transactions is not supported"),
     "guardrail.collections.max": ("0", _NOT_BUILT),
-    "extended.headers.enabled": ("false", _NOT_BUILT),
 }
 """For each key, its only valid value, and the reason."""
 WITHOUT_EFFECT: Mapping[str, str] = {

@@ -139,13 +139,16 @@ _STREAM_KEYS = (
          "How often in a row the task connects again after an error. -1 has no limit."),
 )  # fmt: skip
 _FILTER_KEYS = tuple(
-    _key(f"{what}.{side}.list", _LIST, "", Expressions(), _MEDIUM, f"{text} {form}.")
-    for what, form in (("schema", "names"), ("table", "schema.table"), ("column", "schema.table.column"))
-    for side, text in (
-        ("include", f"The {what}s to capture: regular expressions of"),
-        ("exclude", f"The {what}s to leave out: regular expressions of"),
+    _key(f"{what}.{side}.list", _LIST, "", Expressions(), _MEDIUM,
+         f"The {nouns} to {action}: regular expressions of {form}.")
+    for what, nouns, form in (
+        ("schema", "schemas", "names"),
+        ("table", "tables", "schema.table"),
+        ("column", "columns", "schema.table.column"),
+        ("message.prefix", "logical decoding messages", "their prefixes"),
     )
-)
+    for side, action in (("include", "capture"), ("exclude", "leave out"))
+)  # fmt: skip
 _EVENT_KEYS = (
     _key("snapshot.mode", _STRING, "initial", OneOf(SNAPSHOT_MODES, ignore_case=True), _HIGH,
          "When the rows that exist are read: once (initial), never (no_data), at each start (always), once and then"
@@ -173,6 +176,8 @@ _EVENT_KEYS = (
     _key("topic.heartbeat.prefix", _STRING, "__debezium-heartbeat", _TOPIC_PREFIX, _LOW,
          "The beginning of the name of the topic of heartbeats."),
     _key("heartbeat.action.query", _STRING, None, None, _LOW, "A statement that runs at each heartbeat."),
+    _key("extended.headers.enabled", _BOOLEAN, "true", None, _LOW,
+         "Whether headers of each record of a table name the connector and its task."),
     _key("max.batch.size", _INT, "2048", _POSITIVE, _MEDIUM, "The most changes of one poll."),
     _key("poll.interval.ms", _LONG, "500", _POSITIVE, _MEDIUM, "The longest wait for a change in one poll."),
 )  # fmt: skip
@@ -221,6 +226,9 @@ class Settings:
                 tombstones=bool(values["tombstones.on.delete"]),
                 skipped=frozenset(_items(values, "skipped.operations")),
                 heartbeat_topic=f"{_text(values, 'topic.heartbeat.prefix')}.{prefix}",
+                message_topic=f"{prefix}.message",
+                captures_message=_filter(values, "message.prefix"),
+                has_context_headers=bool(values["extended.headers.enabled"]),
             ),
         )
 
@@ -241,7 +249,7 @@ class Settings:
 
 
 def _check_pairs(values: Mapping[str, ConfigValue]) -> None:
-    for what in ("schema", "table", "column"):
+    for what in ("schema", "table", "column", "message.prefix"):
         include, exclude = f"{what}.include.list", f"{what}.exclude.list"
         if values[include] and values[exclude]:
             raise ConfigError(f"{include} and {exclude} cannot be set at the same time", key=exclude)

@@ -122,13 +122,24 @@ class Truncate:
 
 
 @dataclass(frozen=True, slots=True)
+class LogicalMessage:
+    """A message that a session wrote into the WAL with pg_logical_emit_message."""
+
+    transactional: bool
+    """Whether the message is part of a transaction. If not, the server sends it between two transactions."""
+    lsn: int
+    prefix: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The name of the server from which a transaction was replicated to this one."""
 
     name: str
 
 
-Change = Insert | Update | Delete | Truncate
+Change = Insert | Update | Delete | Truncate | LogicalMessage
 Message = Begin | Commit | Relation | TypeName | Origin | Change
 
 
@@ -238,6 +249,9 @@ class _Reader:
     def rest(self) -> bytes:
         return self._data[self._position :]
 
+    def skip(self, size: int) -> None:
+        self._position += size
+
     def end(self) -> None:
         if self._position != len(self._data):
             raise ProtocolError(
@@ -304,7 +318,17 @@ def _truncate(reader: _Reader) -> Truncate:
     return Truncate(tuple(reader.number(_UINT32) for _ in range(count)))
 
 
+def _logical_message(reader: _Reader) -> LogicalMessage:
+    is_transactional, lsn, prefix = reader.flag(), reader.number(_UINT64), reader.text()
+    size, content = reader.number(_UINT32), reader.rest()
+    if size != len(content):
+        raise ProtocolError(f"Invalid size of a message: {size}")
+    reader.skip(size)
+    return LogicalMessage(is_transactional, lsn, prefix, content)
+
+
 _PARSERS: Mapping[str, Callable[[_Reader], Message]] = {
     "B": _begin, "C": _commit, "O": _origin, "R": _relation, "Y": _type,
     "I": _insert, "U": _update, "D": _delete, "T": _truncate,
+    "M": _logical_message,
 }  # fmt: skip

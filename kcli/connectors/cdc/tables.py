@@ -51,7 +51,7 @@ SOURCE_SCHEMA = struct_schema(
     name="io.debezium.connector.postgresql.Source",
     version=1,
 )
-_TRANSACTION_SCHEMA = struct_schema(
+TRANSACTION_SCHEMA = struct_schema(
     {"id": STRING_SCHEMA, "total_order": INT64_SCHEMA, "data_collection_order": INT64_SCHEMA},
     name="event.block",
     version=1,
@@ -211,7 +211,7 @@ def _table(relation: Relation, topic: str, fields: tuple[Field, ...], key_fields
             "before": row_schema,
             "after": row_schema,
             "source": SOURCE_SCHEMA,
-            "transaction": _TRANSACTION_SCHEMA,
+            "transaction": TRANSACTION_SCHEMA,
             "op": STRING_SCHEMA,
             "ts_ms": OPTIONAL_INT64_SCHEMA,
             "ts_us": OPTIONAL_INT64_SCHEMA,

@@ -17,6 +17,7 @@ from kcli.connectors.cdc.pgoutput import (
     Commit,
     Delete,
     Insert,
+    LogicalMessage,
     Missing,
     Origin,
     ProtocolError,
@@ -40,7 +41,15 @@ ORDERS = Relation(
 )  # fmt: skip
 FACTS = TableFacts(frozenset({"id", "size"}), ("id",))
 CHOICE = TableChoice("shop", lambda schema, table: True, lambda column: True, lambda table: None, Modes())
-SETTINGS = EventSettings("shop", "db", "0.9", True, frozenset("t"), "__debezium-heartbeat.shop")
+SETTINGS = EventSettings(
+    "shop", "db", "0.9", True, frozenset("t"), "__debezium-heartbeat.shop", "shop.message",
+    lambda prefix: prefix != "other", True,
+)  # fmt: skip
+CONTEXT = [
+    ("__debezium.context.connectorLogicalName", "shop"),
+    ("__debezium.context.taskId", "0"),
+    ("__debezium.context.connectorName", "postgresql"),
+]
 START = Position(Phase.STREAM, 100, 100)
 
 
@@ -104,6 +113,10 @@ def op(record: SourceRecord) -> object:
     return None if record.value is None else value_of(record).get("op")
 
 
+def headers(record: SourceRecord) -> list[tuple[str, str]]:
+    return [(header.key, str(header.value)) for header in record.headers]
+
+
 def texts(*values: str | Missing | None) -> Tuple:
     return tuple(value.encode() if isinstance(value, str) else value for value in values)
 
@@ -164,10 +177,8 @@ def test_a_changed_key_is_a_delete_and_a_create() -> None:
     records = Stream().transaction(Update(1, texts("1", None, None), texts("2", "a", "9")))
     assert [op(record) for record in records] == ["d", None, "c"]
     assert [key_of(record) for record in records] == [[1], [1], [2]]
-    assert [(header.key, str(header.value)) for record in records for header in record.headers] == [
-        ("__debezium.newkey", "Struct{id=2}"),
-        ("__debezium.oldkey", "Struct{id=1}"),
-    ]
+    new, old = ("__debezium.newkey", "Struct{id=2}"), ("__debezium.oldkey", "Struct{id=1}")
+    assert list(map(headers, records)) == [[new, *CONTEXT], [new, *CONTEXT], [old, *CONTEXT]]
     assert [record.source_offset["lsn"] for record in records] == [100, 100, 101]
 
 
@@ -213,12 +224,61 @@ def test_a_new_relation_changes_the_schema() -> None:
     assert stream.maker.records(0, Origin("other")) == []
 
 
-def test_tables_without_a_key_have_no_tombstones() -> None:
+def test_headers_name_the_connector_and_its_task() -> None:
+    stream = Stream()
+    for record in stream.transaction(Insert(1, ONE), Delete(1, ONE)):
+        assert headers(record) == CONTEXT
+    assert stream.maker.heartbeat().headers == ()
+    (record,) = Stream(settings=replace(SETTINGS, has_context_headers=False)).transaction(Insert(1, ONE))
+    assert record.headers == ()
+
+
+def test_a_message_of_a_transaction_is_a_record() -> None:
+    (record,) = Stream().transaction(
+        LogicalMessage(True, 101, "audit", b"\0\xff"), LogicalMessage(True, 102, "other", b"")
+    )
+    assert (record.topic, key_of(record), record.headers) == ("shop.message", ["audit"], ())
+    assert record.key_schema.name == "io.debezium.connector.postgresql.MessageKey"
+    schema = record.value_schema
+    assert (schema.name, schema.version) == ("io.debezium.connector.postgresql.MessageValue", 1)
+    assert list(schema.positions) == ["op", "ts_ms", "source", "transaction", "message"]
+    value = value_of(record)
+    assert [value.get(name) for name in ("op", "ts_ms", "transaction")] == ["m", 5000, None]
+    assert row(record, "message") == ["audit", b"\0\xff"]
+    source = value.get("source")
+    assert isinstance(source, Struct)
+    assert [source.get(name) for name in ("schema", "table", "txId", "lsn", "ts_ms")] == [
+        "",
+        "",
+        701,
+        101,
+        3000,
+    ]
+    assert record.source_offset["lsn_commit"] == 100
+
+
+def test_a_message_between_transactions_moves_the_position() -> None:
+    stream = Stream()
+    (record,) = stream.maker.records(350, LogicalMessage(False, 400, "audit", b"x"))
+    assert (record.source_offset["lsn_commit"], stream.maker.position.commit_lsn) == (400, 400)
+    source = value_of(record).get("source")
+    assert isinstance(source, Struct)
+    assert [source.get(name) for name in ("txId", "lsn", "sequence")] == [None, 400, '["400","400"]']
+    assert stream.maker.records(450, LogicalMessage(False, 500, "other", b"x")) == []
+    assert stream.maker.position.commit_lsn == 500
+    stream.maker.records(501, Begin(600, 0, 800))
+    with pytest.raises(ProtocolError, match="stands in a transaction"):
+        stream.maker.records(502, LogicalMessage(False, 502, "audit", b"x"))
+
+
+def test_a_tombstone_of_a_table_without_a_key_has_no_key() -> None:
     relation = replace(ORDERS, columns=tuple(replace(column, is_key=False) for column in ORDERS.columns))
     stream = Stream(relation=relation, facts=TableFacts())
     (record,) = stream.transaction(Insert(1, ONE))
     assert (record.key, record.key_schema) == (None, None)
-    assert len(stream.transaction(Delete(1, ONE))) == 1
+    assert [(op(record), record.key) for record in stream.transaction(Delete(1, ONE))] == [
+        ("d", None), (None, None)
+    ]  # fmt: skip
 
 
 def test_a_composite_key_has_the_order_of_the_primary_key() -> None:

@@ -14,6 +14,7 @@ from kcli.connectors.cdc.pgoutput import (
     Delete,
     Insert,
     Keepalive,
+    LogicalMessage,
     Message,
     Missing,
     Origin,
@@ -54,6 +55,8 @@ MESSAGES: list[tuple[bytes, Message]] = [
     (b"U\0\0\0\x07O" + ROW + b"N" + ROW, Update(7, VALUES, VALUES)),
     (b"D\0\0\0\x07K" + ROW, Delete(7, VALUES)),
     (b"T\0\0\0\x02\x01\0\0\0\x07\0\0\0\x08", Truncate((7, 8))),
+    (b"M\1" + struct.pack("!Q", 0x1_0000_0002) + b"audit\0\0\0\0\x02\0\xff",
+     LogicalMessage(True, 0x1_0000_0002, "audit", b"\0\xff")),
 ]  # fmt: skip
 
 
