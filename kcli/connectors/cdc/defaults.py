@@ -20,11 +20,11 @@ _WITH_DEFAULTS = (
     | {"bool", "float4", "float8", "numeric", "uuid", "json", "jsonb", "xml", "bit", "varbit"}
 )  # fmt: skip
 """The types whose fields have defaults. Debezium drops those of other types, as of numeric without a precision."""
-_NAME = r'(?:"[^"]*"|[a-z0-9_ .\[\]])+'
-"""Names as pg_get_expr writes them: with quotes, except if they have only these characters."""
-_LITERAL = re.compile(rf"""(E|B)?'((?:[^']|'')*)'(?:::{_NAME}(?:\([0-9, ]+\))?[a-z ]*)?""")
+_NAME = r'(?:"[^"]*"|[a-z0-9_ .\[\]])'
+"""A part of a name as pg_get_expr writes it: with quotes, except if it has only these characters."""
+_LITERAL = re.compile(rf"""(E|B)?'((?:[^']|'')*)'(?:::(?:{_NAME}|\([0-9, ]+\))+)?""")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_FUNCTION = re.compile(rf"{_NAME}\(.*\)(?:::.*)?", re.DOTALL)
+_FUNCTION = re.compile(rf"{_NAME}+\(.*\)(?:::.*)?", re.DOTALL)
 _KEYWORDS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
 
 

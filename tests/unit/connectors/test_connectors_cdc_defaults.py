@@ -66,5 +66,10 @@ def test_enums_have_defaults_and_domains_and_arrays_have_none() -> None:
     assert default_of(TypeInfo("int4"), -1, None) is None
 
 
+def test_a_long_expression_takes_little_time() -> None:
+    assert default_of(TypeInfo("text"), -1, "'x'::" + "a " * 100_000 + "!") is None
+    assert default_of(TypeInfo("text"), -1, "a" * 100_000 + "!") is None
+
+
 def default_of(info: TypeInfo, modifier: int, expression: str | None) -> object:
     return field_default(info, modifier, expression, value_type(info, modifier, Modes()))
