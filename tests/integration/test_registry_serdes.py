@@ -22,8 +22,7 @@ from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.serializer import Serializer
 from kcli.formats.registry.settings import RegistrySettings
 from kcli.formats.schemas import SchemaReference, SchemaType
-
-registry_process = pytest.importorskip("rigs.registry_process")
+from rigs.registry_process import RegistryProcess
 
 if TYPE_CHECKING:
     from kcli.testing.broker_process import BrokerProcess
@@ -58,7 +57,7 @@ SCHEMAS = (
 def url(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("registry")
     settings = {"kafkastore.topic": "_serdes", "schema.registry.group.id": "serdes"}
-    with registry_process.RegistryProcess(directory, broker.bootstrap, settings).start() as process:
+    with RegistryProcess(directory, broker.bootstrap, settings).start() as process:
         yield process.url
 
 
