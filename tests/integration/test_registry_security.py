@@ -123,6 +123,49 @@ def guid_of(schema: object) -> str:
 
 
 @on_a_loop
+async def test_a_schema_is_readable_only_where_the_user_may_read_a_subject(
+    tmp_path: Path, users: dict[str, str]
+) -> None:
+    rules = {"kcli.access.rules": "ann:write:orders-; bob:write:"}
+    async with node.running(tmp_path / "data") as broker, registry(broker.port(), users | rules) as it:
+
+        async def answer(user: str, method: str, path: str, body: object = None) -> tuple[int, object]:
+            return await it.json(method, path, body, headers=login(user))
+
+        # A reference would show the text of its subject in the format `resolved`.
+        assert (await answer("bob", "POST", "/subjects/pay-v/versions", B))[0] == 200
+        body = {
+            "schema": '{"$x":"n"}',
+            "references": [{"name": "n", "subject": "pay-v", "version": 1}],
+        }
+        refused = (403, {"error_code": 403, "message": "User may not read subject 'pay-v'"})
+        for path in (
+            "/subjects/orders-v/versions",
+            "/subjects/orders-v",
+            "/compatibility/subjects/orders-v/versions",
+        ):
+            assert await answer("ann", "POST", path, body) == refused
+        assert (await answer("bob", "POST", "/subjects/orders-v/versions", body))[0] == 200
+
+        # A guid is the same in all contexts, and its schema is readable in some of them.
+        for subject in ("orders-w", ":.x:s"):
+            _, registered = await answer("bob", "POST", f"/subjects/{subject}/versions", A)
+        assert isinstance(registered, dict)
+        guid = registered["guid"]
+        assert (await answer("ann", "GET", f"/schemas/guids/{guid}"))[0] == 200
+        ids = (await answer("ann", "GET", f"/schemas/guids/{guid}/ids"))[1]
+        assert isinstance(ids, list)
+        assert [one["context"] for one in ids] == ["."]
+        every = (await answer("bob", "GET", f"/schemas/guids/{guid}/ids"))[1]
+        assert isinstance(every, list)
+        assert [one["context"] for one in every] == [".", ".x"]
+        _, paid = await answer("bob", "POST", "/subjects/pay-v", B)
+        assert isinstance(paid, dict)
+        assert (await answer("ann", "GET", f"/schemas/guids/{paid['guid']}/ids"))[0] == 404
+        assert (await answer("ann", "GET", f"/schemas/guids/{paid['guid']}"))[0] == 404
+
+
+@on_a_loop
 async def test_requests_to_the_leader_have_the_login_of_the_client(
     tmp_path: Path, users: dict[str, str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 `kcli.access.rules` is a list such as `*:read:; ann:write:orders-; ops:admin:`. A rule is USER:OPERATION:PREFIX, where
 `*` stands for every user. An empty prefix stands for all subjects, also for those of other contexts. Without rules,
-everybody may do everything.
+everybody may do everything. Rules that name users need logins, because a name without a password proves nothing.
 """
 
 from __future__ import annotations
@@ -54,6 +54,11 @@ class AccessRules:
     @property
     def are_set(self) -> bool:
         return self.rules is not None
+
+    @property
+    def name_users(self) -> bool:
+        """Whether a rule is for one user, whom a registry must then be able to recognise."""
+        return any(rule.user != EVERY_USER for rule in self.rules or ())
 
 
 def access_rules(text: str) -> AccessRules:

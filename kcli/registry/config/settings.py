@@ -13,6 +13,7 @@ from kcli.config.values import Values
 from kcli.http.rest.listeners import RestListener, rest_listener
 from kcli.model.addresses import Address
 from kcli.model.java_text import trim
+from kcli.registry.config.access_rules import KEY as ACCESS_RULES
 from kcli.registry.config.access_rules import AccessRules, access_rules
 from kcli.registry.config.keys import OLD_NAMES, REGISTRY
 from kcli.registry.config.without_effect import (
@@ -195,7 +196,7 @@ def _checked(texts: Mapping[str, str]) -> RegistryConfig:
             read_timeout_ms=values.integer("leader.read.timeout.ms"),
             headers=values.names("inter.instance.headers.whitelist"),
         ),
-        access=access_rules(values.text("kcli.access.rules")),
+        access=_access(values),
         compatibility_level=values.text("schema.compatibility.level").upper(),
         validates_new_schemas=values.boolean("schema.validate.new.schemas"),
         rejects_empty_subject=values.boolean("schema.reject.empty.subject"),
@@ -209,6 +210,17 @@ def _checked(texts: Mapping[str, str]) -> RegistryConfig:
         read_only=read_only,
         warnings=tuple(notes),
     )
+
+
+def _access(values: Values) -> AccessRules:
+    rules = access_rules(values.text(ACCESS_RULES))
+    if rules.name_users and values.text("authentication.method") != "BASIC":
+        raise ConfigError(
+            f"{ACCESS_RULES} names users, so authentication.method must be BASIC: otherwise any client could send the "
+            "name of a user",
+            key=ACCESS_RULES,
+        )
+    return rules
 
 
 def _election(values: Values) -> ElectionSettings:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcli.formats.registry.documents import ContextId, SchemaString
+from kcli.formats.registry.documents import ContextId, RegisteredSchema, SchemaString
 from kcli.http.rest.routing import Call, Reply, Route
 from kcli.registry.decider import characters_of
 from kcli.registry.decisions import lists, lookup
 from kcli.registry.decisions.errors import schema_not_found
+from kcli.registry.decisions.rules import Rules
 from kcli.registry.rest.requests import flag, listed, page, path_number
 from kcli.registry.rest.resources import Desk
 
@@ -36,8 +37,8 @@ class SchemaResources:
         return Reply(list(TYPES))
 
     async def _list(self, call: Call) -> Reply:
-        schemas = await self._desk.listed(
-            lambda rules: lists.schemas(
+        def readable_schemas(rules: Rules) -> list[RegisteredSchema]:
+            schemas = lists.schemas(
                 rules,
                 call.query.get("subjectPrefix", ""),
                 deleted=flag(call, "deleted"),
@@ -45,10 +46,11 @@ class SchemaResources:
                 rule_type=call.query.get("ruleType", ""),
                 with_aliases=flag(call, "aliases"),
             )
-        )
-        readable = set(self._desk.access.readable(call, {schema.subject for schema in schemas}))
-        shown = [schema for schema in schemas if schema.subject in readable]
-        return await listed(page(call, shown, self._config.schema_limits), lambda schema: schema.to_json())
+            readable = set(self._desk.access.readable(call, {schema.subject for schema in schemas}))
+            return [schema for schema in schemas if schema.subject in readable]
+
+        schemas = await self._desk.listed(readable_schemas)
+        return await listed(page(call, schemas, self._config.schema_limits), RegisteredSchema.to_json)
 
     # By id.
 
@@ -111,8 +113,7 @@ class SchemaResources:
     async def _by_guid(self, call: Call) -> Reply:
         guid, format_name = call.parameters["guid"], call.query.get("format", "")
         plain = lookup.get_by_guid(self._desk.rules, guid)
-        if not self._readable_ids(call, guid):
-            raise schema_not_found(guid)
+        self._readable_ids(call, guid)
         schema = await self._desk.formatted(
             format_name,
             lambda rules: lookup.get_by_guid(rules, guid, format_name=format_name),
@@ -121,14 +122,14 @@ class SchemaResources:
         return Reply(schema.to_json())
 
     async def _ids_of_guid(self, call: Call) -> Reply:
-        return Reply(
-            [context_id.to_json() for context_id in self._readable_ids(call, call.parameters["guid"])]
-        )
+        ids = self._readable_ids(call, call.parameters["guid"])
+        return Reply([context_id.to_json() for context_id in ids])
 
-    def _readable_ids(self, call: Call, guid: str) -> Sequence[ContextId]:
-        """The ids of a guid in all contexts, without those whose subjects the user may not read."""
-        return [
-            context_id
-            for context_id in lists.ids_of_guid(self._desk.rules, guid)
-            if self._may_read(call, context_id.id, f":{context_id.context}:")
-        ]
+    def _readable_ids(self, call: Call, guid: str) -> list[ContextId]:
+        """The ids of a guid in the contexts in which the user may read the schema. Raises RegistryError if there is a
+        schema but the user may read it nowhere."""
+        ids = lists.ids_of_guid(self._desk.rules, guid)
+        readable = [one for one in ids if self._may_read(call, one.id, f":{one.context}:")]
+        if ids and not readable:
+            raise schema_not_found(guid)
+        return readable

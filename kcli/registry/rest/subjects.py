@@ -13,7 +13,7 @@ from kcli.registry.decider import characters_of
 from kcli.registry.decisions import checks, deletion, lists, lookup
 from kcli.registry.decisions.lists import Deleted
 from kcli.registry.decisions.lookup import version_number
-from kcli.registry.decisions.subjects import ALL_CONTEXTS
+from kcli.registry.decisions.subjects import ALL_CONTEXTS, beside
 from kcli.registry.registry import DELETE_SUBJECT, DELETE_VERSION
 from kcli.registry.rest.requests import document, flag, page
 from kcli.registry.rest.resources import Desk
@@ -51,9 +51,10 @@ class SubjectResources:
 
     async def _list(self, call: Call) -> Reply:
         prefix = call.query.get("subjectPrefix", ALL_CONTEXTS)
-        names = await self._desk.listed(lambda rules: lists.subjects(rules, prefix, _deleted(call)))
-        readable = self._desk.access.readable(call, names)
-        return Reply(list(page(call, readable, self._config.subject_limits)))
+        names = await self._desk.listed(
+            lambda rules: self._desk.access.readable(call, lists.subjects(rules, prefix, _deleted(call)))
+        )
+        return Reply(list(page(call, names, self._config.subject_limits)))
 
     async def _versions(self, call: Call) -> Reply:
         subject = self._desk.subject(call, Operation.READ)
@@ -110,7 +111,7 @@ class SubjectResources:
 
     async def _look_up(self, call: Call) -> Reply:
         subject = self._desk.subject(call, Operation.READ)
-        request = await document(call, RegisterRequest.from_json)
+        request = await self._request(call, subject)
         schema = await self._registry.decider.decide(
             lambda rules: lookup.look_up(
                 rules,
@@ -125,6 +126,14 @@ class SubjectResources:
         self._desk.access.check(call, Operation.READ, schema.subject)
         return Reply(schema.to_json())
 
+    async def _request(self, call: Call, subject: str) -> RegisterRequest:
+        """The body of a request with a schema for a subject. Raises RegistryError if it refers to a subject that the
+        user may not read, because a format or a message can show the referenced text."""
+        request = await document(call, RegisterRequest.from_json)
+        for reference in request.definition.references:
+            self._desk.access.check(call, Operation.READ, beside(subject, reference.subject))
+        return request
+
     async def _check_all(self, call: Call) -> Reply:
         return await self._check(call, None)
 
@@ -133,7 +142,7 @@ class SubjectResources:
 
     async def _check(self, call: Call, version: int | None) -> Reply:
         subject = self._desk.subject(call, Operation.READ)
-        request = await document(call, RegisterRequest.from_json)
+        request = await self._request(call, subject)
         answer = await self._registry.decider.decide(
             lambda rules: checks.check_compatibility(
                 rules,
@@ -143,7 +152,7 @@ class SubjectResources:
                 normalize=flag(call, "normalize"),
                 verbose=flag(call, "verbose"),
             ),
-            self._registry.decider.characters_of(subject, request),
+            self._registry.decider.comparison_of(subject, request),
         )
         return Reply(answer.to_json())
 
@@ -151,7 +160,7 @@ class SubjectResources:
 
     async def _register(self, call: Call) -> Reply:
         subject = self._desk.subject(call, Operation.WRITE)
-        request = await document(call, RegisterRequest.from_json)
+        request = await self._request(call, subject)
         _log.info(
             "Registering new schema: subject %s, version %s, id %s, type %s, schema size %d",
             log_text.name(subject),

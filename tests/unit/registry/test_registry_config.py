@@ -98,6 +98,7 @@ def test_settings_of_the_clients_have_the_prefix_of_the_store() -> None:
         ({"kafkagroup.heartbeat.interval.ms": "10000"}, "expected less than kafkagroup.session.timeout.ms"),
         ({"kcli.access.rules": "ann:fly:x"}, "kcli.access.rules has the rule ann:fly:x"),
         ({"kcli.access.rules": "ann:read"}, "expected USER:OPERATION:PREFIX"),
+        ({"kcli.access.rules": "*:read:; ann:write:"}, "kcli.access.rules names users, so authentication"),
         ({"resource.extension.class": "org.example.Guard"}, "kcli loads no Java classes"),
         ({"kafkastore.connection.url": "zk:2181"}, "kcli needs no ZooKeeper"),
         ({"metadata.encoder.secret": "s3cret"}, "would be stored without encryption"),
