@@ -163,9 +163,9 @@ class Registry:
         force: bool,
     ) -> Reply:
         """Registers a schema. If the subject has the schema already, this registry answers, and no leader is needed."""
-        characters = self.decider.characters_of(subject, request)
         known = await self.decider.decide(
-            lambda rules: registered(rules, subject, request, normalize=normalize), characters
+            lambda rules: registered(rules, subject, request, normalize=normalize),
+            self.decider.characters_of(subject, request),
         )
         if known is not None:
             return Reply(render(known))
@@ -174,7 +174,7 @@ class Registry:
             REGISTER,
             lambda rules: register(rules, subject, request, normalize=normalize, force=force),
             render,
-            characters,
+            self.decider.comparison_of(subject, request),
         )
 
     async def change(
@@ -187,7 +187,7 @@ class Registry:
     ) -> Reply:
         """Decides and writes on the leader, and answers when this registry has read the records.
 
-        `characters` are those of the schemas that the decision parses. Raises RegistryError.
+        `characters` are those whose parsing takes as long as the decision. Raises RegistryError.
         """
         if self.config.read_only:
             raise not_permitted("This registry is read-only, because kcli.read.only is set")

@@ -99,6 +99,11 @@ class RegistryState:
         """All subjects that have a version, which may be deleted, in no particular order."""
         return self._subjects.keys()
 
+    @property
+    def version_count(self) -> int:
+        """The number of versions of all subjects, with deleted ones."""
+        return sum(map(len, self._subjects.values()))
+
     def has_subjects(self, scope: str | None, *, deleted: bool) -> bool:
         """Whether a subject of a scope has a version. `deleted` counts deleted versions too."""
         return any(

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kcli.http.rest.routing import Call, Handler, Reply, Route
-from kcli.registry.decisions.errors import RegistryError
 
 
 @dataclass(slots=True)
@@ -36,8 +35,6 @@ class ApiCounts:
             try:
                 reply = await route.handler(call)
                 has_failed = reply.status >= 400
-            except RegistryError:
-                raise
             finally:
                 counts.count += 1
                 counts.errors += has_failed

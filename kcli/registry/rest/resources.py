@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 LISTED_CHARACTERS = 8
-"""The characters whose parsing takes as long as one subject of a list: about 20 µs."""
+"""The characters whose parsing takes as long as one version of a list: about 20 µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,9 @@ class Desk:
 
     async def listed(self, decision: Callable[[Rules], T]) -> T:
         """Makes a list of subjects or schemas, which takes long if there are many."""
-        subjects = len(list(self.rules.state.subjects()))
-        return await self.registry.decider.decide(decision, LISTED_CHARACTERS * subjects)
+        return await self.registry.decider.decide(
+            decision, LISTED_CHARACTERS * self.rules.state.version_count
+        )
 
     async def formatted(self, name: str, decision: Callable[[Rules], T], characters: int) -> T:
         """Reads a schema in a format. Only a format needs the parsed schema."""
