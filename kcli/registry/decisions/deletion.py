@@ -69,8 +69,10 @@ def delete_subject(rules: Rules, subject: str, *, permanent: bool = False) -> De
             raise subject_not_soft_deleted(subject)
     numbers = tuple(schema.version for schema in schemas)
     if not permanent:
+        # The record replaces the one of an earlier deletion, so it must cover the versions of that one too. An import
+        # may have added lower versions since.
         key = ScopeKey(KeyType.DELETE_SUBJECT, subject)
-        return Decision(numbers, rules.state.entries(key, delete_subject_value(subject, numbers[-1])))
+        return Decision(numbers, rules.state.entries(key, delete_subject_value(subject, stored[-1].version)))
     # The newest version is deleted first, because it may refer to older versions of the subject.
     entries = tuple(entry for schema in reversed(schemas) for entry in rules.state.entries(schema.key, None))
     return Decision(numbers, (*entries, *_remnants(rules, subject)))

@@ -159,3 +159,12 @@ def test_an_invalid_version_is_refused(text: str) -> None:
     allowed = 'Allowed values are between [1, 2^31-1] and the string "latest"'
     message = f"The specified version '{text}' is not a valid version id. {allowed}"
     assert refusal(lambda: version_number(text)) == (42202, message)
+
+
+def test_a_second_deletion_covers_the_versions_of_the_first(filled: Topic) -> None:
+    filled.carry_out(delete_subject(filled.rules, "s"))
+    filled.carry_out(set_mode(filled.rules, "s", ModeDocument("IMPORT"), force=True))
+    filled.register("s", AB, id=2, version=2)
+    assert filled.carry_out(delete_subject(filled.rules, "s")) == (2,)
+    # Compaction removes the record of the first deletion.
+    assert filled.restarted(compacted=True).state.live_versions("s") == []
