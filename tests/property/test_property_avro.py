@@ -16,32 +16,16 @@ from kcli.formats.avro.codec import avro_codec, json_decoder, json_encoder
 from kcli.formats.avro.empty_items import empty_parts
 from kcli.formats.avro.language import AvroSchema, parse
 from kcli.formats.avro.numbers import InvalidAvro
-from kcli.formats.avro.schema import Array, Map, Part, Record, Union, branch_name
+from kcli.formats.avro.schema import Array, Map, Part, Record, Union
 from kcli.formats.codec import FormatError
 from kcli.formats.schemas import CompatibilityPolicy
-from rigs.avro_schemas import SchemaMaker, changed, column_values, value_of
+from rigs.avro_schemas import SchemaMaker, changed, column_values, named, value_of
 
 rngs = st.integers(0, 2**48).map(Random)
 
 
 def parsed(declared: Any) -> AvroSchema:
     return parse(json.dumps(declared), {}, is_new=False)
-
-
-def named(part: Part, value: Any) -> Any:
-    """The value with the names of branches, as the encoder accepts it."""
-    match part:
-        case Union():
-            branch = part.branches[value[0]]
-            return branch_name(branch), named(branch, value[1])
-        case Record():
-            return {field.name: named(field.type, value[field.name]) for field in part.fields}
-        case Array():
-            return [named(part.items, item) for item in value]
-        case Map():
-            return {name: named(part.values, item) for name, item in value.items()}
-        case _:
-            return value
 
 
 def plain(part: Part, value: Any) -> Any:

@@ -8,7 +8,18 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from kcli.formats.avro.schema import Array, Enum, Fixed, Kind, Map, Part, Primitive, Record, Union
+from kcli.formats.avro.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Kind,
+    Map,
+    Part,
+    Primitive,
+    Record,
+    Union,
+    branch_name,
+)
 from kcli.formats.connect.values import Float32
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
@@ -336,3 +347,19 @@ def column_values(column: Any) -> list[Any]:
     else:
         values = column.to_pylist()
     return [None if null else value for null, value in zip(is_null, values, strict=True)]
+
+
+def named(part: Part, value: Any) -> Any:
+    """The value with the names of branches, as the encoder accepts it."""
+    match part:
+        case Union():
+            branch = part.branches[value[0]]
+            return branch_name(branch), named(branch, value[1])
+        case Record():
+            return {field.name: named(field.type, value[field.name]) for field in part.fields}
+        case Array():
+            return [named(part.items, item) for item in value]
+        case Map():
+            return {name: named(part.values, item) for name, item in value.items()}
+        case _:
+            return value

@@ -48,7 +48,7 @@ def json_texts(part: Part, path: Path = ()) -> Texts | None:
     """
     match part:
         case Record():
-            return _same if part in path else _record(part, (*path, part))
+            return _inner if part in path else _record(part, (*path, part))
         case Union():
             return _union(part, path)
         case Array():
@@ -62,9 +62,11 @@ def json_texts(part: Part, path: Path = ()) -> Texts | None:
             return None
 
 
-def _same(values: pa.StringArray) -> pa.StringArray:
-    """A record inside itself is JSON already."""
-    return values
+def _inner(values: pa.StringArray) -> pa.StringArray:
+    """A record inside itself is JSON already, whose supplementary characters a line escapes."""
+    return pa.array(
+        [None if text is None else as_bytes_text(text) for text in values.to_pylist()], pa.string()
+    )
 
 
 def _primitive(kind: Kind, logical: LogicalType | None) -> Texts | None:

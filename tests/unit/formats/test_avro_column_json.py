@@ -11,7 +11,7 @@ from kcli.formats.avro.codec import avro_codec, json_decoder
 from kcli.formats.avro.column_json import LineDecoder
 from kcli.formats.avro.language import AvroSchema, parse
 from kcli.formats.avro.numbers import InvalidAvro
-from rigs.avro_schemas import SchemaMaker, value_of
+from rigs.avro_schemas import SchemaMaker, named, value_of
 
 
 def schema_of(declared: object) -> AvroSchema:
@@ -34,7 +34,7 @@ def test_random_values_of_random_schemas_have_the_same_lines() -> None:
         encode, decode, values = avro_codec(schema).encode, json_decoder(schema), []
         for _ in range(5):
             try:
-                values.append(encode(value_of(schema.root, rng)))
+                values.append(encode(named(schema.root, value_of(schema.root, rng))))
             except (ValueError, OverflowError):  # a random value may be out of the range of its logical type
                 continue
         for value, line in zip(values, decoder.decode(values), strict=True):
@@ -49,6 +49,13 @@ def test_texts_are_escaped_alike(text: str) -> None:
     schema = record("string", ["null", "string"], {"type": "array", "items": "string"})
     value = avro_codec(schema).encode({"f0": text, "f1": text, "f2": [text, "x"]})
     assert LineDecoder(schema).decode([value, value]) == [json_decoder(schema)(value)] * 2
+
+
+def test_a_record_in_itself_has_its_own_lines() -> None:
+    fields = [{"name": "text", "type": "string"}, {"name": "next", "type": ["null", "R"]}]
+    schema = schema_of({"type": "record", "name": "R", "fields": fields})
+    value = avro_codec(schema).encode({"text": "é", "next": {"text": "😀\n", "next": None}})
+    assert LineDecoder(schema).decode([value] * 2) == [json_decoder(schema)(value)] * 2
 
 
 def test_numbers_and_times_have_their_stored_values() -> None:
