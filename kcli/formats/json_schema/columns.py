@@ -10,6 +10,7 @@ pyarrow's parser ends the process for a text such as `null`. So it only gets tex
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ class ColumnDecoder:
             return None
         lines = [begin + value[1:] for begin, value in zip(self._numbering.begins, values, strict=False)]
         text = b"\n".join(lines)
-        if text.count(b"\n") != len(values) - 1 or b"\r" in text:
+        if text.count(b"\n") != len(values) - 1 or b"\r" in text or _has_constants(text):
             return None
         try:
             text.decode()
@@ -226,6 +227,15 @@ def column_decoder(schema: JsonSchema, *, validates: bool = False) -> ColumnDeco
 _BEGINS = (b'{"', b"{ ")
 
 
+# The constants that pyarrow's parser reads like numbers. They are not JSON.
+_CONSTANT = re.compile(rb"[:,\[]\s*-?(?:NaN|Inf(?:inity)?)\s*[,\]}]")
+
+
+def _has_constants(text: bytes) -> bool:
+    """Whether a text may have such a constant. The text of a string may look like one, which only costs time."""
+    return (b"NaN" in text or b"Inf" in text) and _CONSTANT.search(text) is not None
+
+
 def _counts_rows(column: pa.ChunkedArray, count: int) -> bool:
     """Whether the column has the numbers of the rows, each once and in order."""
     import pyarrow as pa
@@ -234,7 +244,7 @@ def _counts_rows(column: pa.ChunkedArray, count: int) -> bool:
 
 
 def _is_finite(column: pa.Array) -> bool:
-    """Whether all floating-point numbers of a column are finite. pyarrow's parser also reads NaN, which is not JSON."""
+    """Whether all floating-point numbers of a column are finite. pyarrow's parser reads 1e400 as infinity."""
     import pyarrow as pa
     import pyarrow.compute
 
