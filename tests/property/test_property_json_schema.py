@@ -140,7 +140,8 @@ def compound(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
 def schemas() -> st.SearchStrategy[Schema]:
     """Schemas of the keywords with which a comparison is exact.
 
-    Like Confluent's registry, it ignores a few keywords, and a new member of `oneOf` may exclude old values.
+    Like Confluent's registry, it ignores a few keywords, and a new member of `oneOf` may exclude old values. Keywords
+    for strings beside another type become a member of `allOf`, which a schema of strings may then replace.
     """
     enums = st.lists(st.sampled_from([None, True, 1, 2, "a", "ab"]), min_size=1, unique_by=repr)
     types = st.lists(st.sampled_from(["string", "null", "integer", "boolean"]), min_size=1, unique=True)
@@ -150,7 +151,7 @@ def schemas() -> st.SearchStrategy[Schema]:
         | st.booleans()
         | st.sampled_from([{}, {"type": "boolean"}, {"type": "null"}, {"const": 1}])
         | enums.map(lambda values: {"enum": values})
-        | types.map(lambda names: {"type": names, "maxLength": 1})
+        | types.map(lambda names: {"type": names, **({"maxLength": 1} if "string" in names else {})})
     )
     return st.recursive(plain, compound, max_leaves=6)
 
