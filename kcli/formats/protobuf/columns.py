@@ -217,6 +217,8 @@ class _Builder:
         present = np.zeros(count, np.bool_)
         for chunk in chunks:
             present[chunk.rows] = True
+        if self._plan.field.type == self._plan.field.TYPE_STRING:
+            self._mark_repeated_texts(chunks, present)
         if self._plan.oneof >= 0:
             present &= self._scan.cases[self._plan.oneof] == self._index
         if self._plan.child is not None or self._plan.kind is Kind.JSON:
@@ -224,6 +226,14 @@ class _Builder:
         if not self._plan.has_null:
             return self._array(self._spread(chunks), None, None)
         return self._array(self._spread(chunks), present, None)
+
+    def _mark_repeated_texts(self, chunks: list[Chunk], present: Flags) -> None:
+        """Marks the rows with several texts. The last text counts, but all of them must be UTF-8."""
+        import numpy as np
+
+        if sum(len(chunk.rows) for chunk in chunks) > np.count_nonzero(present):
+            rows = np.concatenate([chunk.rows for chunk in chunks])
+            self._scan.is_bad[np.bincount(rows, minlength=self._scan.count) > 1] = True
 
     def _spread(self, chunks: list[Chunk]) -> Chunk:
         """Returns one value for each row: the last, or zero."""

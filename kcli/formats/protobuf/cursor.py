@@ -17,7 +17,7 @@ MAX_DEPTH = 32
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TYPE_NAME = re.compile(r"\.?[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _FEATURE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\.\([A-Za-z0-9_.]+\)[A-Za-z0-9_.]*")
-_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9A-Fa-f]{1,16})|(0[0-7]{1,22})|([0-9]{1,19}))")
+_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9A-Fa-f]{1,16})|(0[0-7]{1,22})|([0-9]{1,20}))")
 
 
 class Cursor:

@@ -99,6 +99,7 @@ def test_unusual_bytes_are_read_as_by_the_library(payload: bytes) -> None:
         b"\xf0\x01",
         b"\xf0\x01" + b"\xff" * 10 + b"\x01",
         b"\xa2\x02\x01\xff",  # a string that is not UTF-8
+        b"\xa2\x02\x01\xff\xa2\x02\x01a",  # such a string before another one, which would count
         b"\xa2\x02\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # the longest span
         b"\x8a\x01\x01\xff",  # packed numbers that end early
         b"\xba\x01\x03abc",

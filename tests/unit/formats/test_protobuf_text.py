@@ -140,6 +140,16 @@ def test_the_name_of_an_option(name: str) -> None:
     assert canonical(f"option {name} = A;", is_new=False) == f"\noption {name} = A;\n"
 
 
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("uint64", 2**64 - 1), ("fixed64", 2**64 - 1), ("int64", -(2**63)), ("uint32", 2**32 - 1)],
+)
+def test_a_default_may_be_the_last_number_of_its_type(kind: str, number: int) -> None:
+    for text in (str(number), hex(number)):
+        schema = parse(f"message M {{ optional {kind} a = 1 [default = {text}]; }}", {}, is_new=True)
+        assert schema.descriptors()[-1].message_type[0].field[0].default_value == str(number)
+
+
 def test_keywords_are_names_of_fields() -> None:
     words = (
         "message",
