@@ -28,6 +28,9 @@ _CONVERTERS = (
 )
 """Converters that convert keys, values and headers."""
 
+_REGISTRY_CONVERTERS = ("kcli.formats.connect.avro.converter:AvroConverter",)
+"""Converters of keys and values whose schemas are in a registry."""
+
 BUILT_IN: Mapping[str, Sequence[str]] = {
     SOURCE: (
         "kcli.connectors.cdc.source:PostgresConnector",
@@ -47,7 +50,7 @@ BUILT_IN: Mapping[str, Sequence[str]] = {
         "kcli.spark.connectors.classes:SparkExport",
         "kcli.spark.connectors.classes:SparkTransform",
     ),
-    CONVERTER: _CONVERTERS,
+    CONVERTER: (*_CONVERTERS, *_REGISTRY_CONVERTERS),
     HEADER_CONVERTER: (*_CONVERTERS, "kcli.formats.connect.simple_header:SimpleHeaderConverter"),
     TRANSFORM: (
         "kcli.connectors.transforms.cast:CastKey",

@@ -13,7 +13,7 @@ from kcli.formats.avro.empty_items import empty_parts
 from kcli.formats.avro.encoding import Write, Writers
 from kcli.formats.avro.json_values import value_of
 from kcli.formats.avro.language import AvroSchema, parse
-from kcli.formats.avro.logical_values import from_stored, to_stored
+from kcli.formats.avro.logical_values import to_stored
 from kcli.formats.avro.numbers import InvalidAvro
 from kcli.formats.avro.schema import Kind, Part, Primitive
 from kcli.formats.avro.stored_values import Read
@@ -34,7 +34,7 @@ def avro_codec(schema: AvroSchema, reader: AvroSchema | None = None) -> ValueCod
     The functions of the codec raise InvalidAvro, a ValueError. They accept and return a value of the schema "bytes" as
     it is, because Confluent's serializers write such values without their length.
     """
-    decode = _decoder(schema, reader, PLAIN)
+    decode = decoder(schema, reader, PLAIN)
     encode = _encoder(schema.root)
     return ValueCodec(lambda value: cast(Value, decode(value)), encode)
 
@@ -44,7 +44,7 @@ def json_decoder(schema: AvroSchema, reader: AvroSchema | None = None) -> Callab
 
     The function raises InvalidAvro.
     """
-    decode = _decoder(schema, reader, JSON)
+    decode = decoder(schema, reader, JSON)
     return lambda value: as_bytes_text(json_text.write(decode(value)))
 
 
@@ -81,13 +81,19 @@ def _surrogates(match: re.Match[str]) -> str:
     return f"\\u{high:04X}\\u{low:04X}"
 
 
-def _decoder(schema: AvroSchema, reader: AvroSchema | None, form: Form) -> Callable[[bytes], object]:
+def decoder(
+    schema: AvroSchema, reader: AvroSchema | None, form: Form, *, is_framed: bool = True
+) -> Callable[[bytes], object]:
+    """Returns the function that decodes values in a form. It raises InvalidAvro.
+
+    `is_framed` is False for a value of the schema "bytes" that begins with its length.
+    """
     target = schema.root if reader is None else reader.root
     try:
         read = Readers(form, empty_parts(schema.root) | empty_parts(target)).of(schema.root, target)
     except RecursionError:
         raise FormatError("the Avro schema is nested too deeply") from None
-    if _is_bytes(schema.root):
+    if is_framed and _is_bytes(schema.root):
         read = _raw_reader(schema.root, form)
 
     def decode(value: bytes) -> object:
@@ -130,12 +136,10 @@ def _is_bytes(part: Part) -> TypeGuard[Primitive]:
 
 
 def _raw_reader(part: Primitive, form: Form) -> Read:
-    convert = None if part.logical is None else from_stored(part.logical)
+    convert = form.converter(part)
 
     def read(data: bytes, at: int) -> tuple[object, int]:
         value = bytes(data[at:])
-        if form is JSON:
-            return value.decode("latin-1"), len(data)
         return value if convert is None else convert(value), len(data)
 
     return read

@@ -30,6 +30,11 @@ def check_defaults(fields: Iterable[Field]) -> None:
             )
 
 
+def fits_default(part: Part, value: Json) -> bool:
+    """Whether a default fits the type of its field. Raises FormatError for a default with too many values."""
+    return _Checker().fits(part, value, 0)
+
+
 class _Checker:
     def __init__(self) -> None:
         self._checks = 0

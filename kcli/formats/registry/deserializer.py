@@ -126,15 +126,23 @@ class Deserializer(Generic[T]):
         """Returns the function that decodes the values of a schema in a topic. Raises as `deserialize` does."""
         if (decode := self._decoders.get((topic, key))) is not None:
             return decode
-        subject = await self._subject(topic)
-        writer = await self._schemas.load(key, subject)
-        reader = await self._reader_of(topic, writer, subject)
+        writer, reader = await self.schemas_of(topic, key)
         try:
             decode = self._make(writer, reader)
         except ImportError as error:
             raise missing_library(error) from None
         self._decoders.put((topic, key), decode)
         return decode
+
+    async def schemas_of(self, topic: str, key: SchemaKey) -> tuple[LoadedSchema, LoadedSchema | None]:
+        """Returns the schema with which values of a topic were written, and the reader's schema if there is one."""
+        subject = await self._subject(topic)
+        writer = await self._schemas.load(key, subject)
+        return writer, await self._reader_of(topic, writer, subject)
+
+    async def subject_of(self, topic: str, writer: LoadedSchema) -> str:
+        """Returns the subject of a schema in a topic. Raises FormatError and RegistryError."""
+        return await self._subjects.subject(topic, self._record_name(writer), is_key=self._settings.is_key)
 
     async def _subject(self, topic: str) -> str | None:
         """The subject whose context gives ids their meaning. None if only the record's name would tell the subject."""
@@ -147,9 +155,7 @@ class Deserializer(Generic[T]):
         if self._reader is not None or not self._settings.use_latest:
             return self._reader
         if self._settings.subjects.strategy in (Strategy.RECORD, Strategy.TOPIC_RECORD):
-            subject = await self._subjects.subject(
-                topic, self._record_name(writer), is_key=self._settings.is_key
-            )
+            subject = await self.subject_of(topic, writer)
         if subject is None:
             raise FormatError(f"use.latest.version: topic {topic} has no subject")
         return await self._schemas.latest(subject)

@@ -16,10 +16,11 @@ ENTRIES_MAX = 10_000
 class Expiring(Generic[K, V]):
     """Values by key. All values are forgotten together, because a program asks for all of them again at once."""
 
-    __slots__ = ("_seconds", "_until", "_values")
+    __slots__ = ("_entries_max", "_seconds", "_until", "_values")
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, entries_max: int = ENTRIES_MAX) -> None:
         self._seconds = seconds
+        self._entries_max = entries_max
         self._until = float("inf")
         self._values: dict[K, V] = {}
 
@@ -30,7 +31,7 @@ class Expiring(Generic[K, V]):
         return self._values.get(key)
 
     def put(self, key: K, value: V) -> None:
-        if len(self._values) >= ENTRIES_MAX:
+        if len(self._values) >= self._entries_max:
             self._values = {}
         if not self._values:
             self._until = time.monotonic() + self._seconds

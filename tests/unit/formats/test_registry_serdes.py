@@ -17,7 +17,6 @@ import pytest
 from kcli.formats.codec import FormatError, Value
 from kcli.formats.protobuf.language import ProtobufSchema
 from kcli.formats.protobuf.messages import message_type
-from kcli.formats.registry import expiring
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.deserializer import Deserializer
 from kcli.formats.registry.documents import SchemaDefinition
@@ -388,9 +387,8 @@ def test_the_latest_version_is_requested_again_after_a_time(
     assert mine.serialize("t", {"a": 1})[0] == b"\0\0\0\0\2\2\6new"
 
 
-def test_a_full_memory_is_emptied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiring, "ENTRIES_MAX", 2)
-    memory: Expiring[int, int] = Expiring(float("inf"))
+def test_a_full_memory_is_emptied() -> None:
+    memory: Expiring[int, int] = Expiring(float("inf"), 2)
     for number in range(5):
         memory.put(number, number)
     assert [number for number in range(5) if memory.get(number) is not None] == [4]
