@@ -134,7 +134,7 @@ def run_command(command: Command, argv: list[str]) -> int:
         return _parse_failed(command, error)
     except CommandError as error:
         _complain(str(error))
-        return error.exit_code
+        return max(error.exit_code, command.error_exit)
     with shown_at_end():
         return _outcome(command, runner, options)
 
@@ -150,10 +150,10 @@ def _outcome(command: Command, runner: Run, options: CommonOptions) -> int:
     except CommandError as error:
         if str(error):
             _complain(str(error))
-        return error.exit_code
+        return max(error.exit_code, command.error_exit)
     except KcliError as error:
         _complain(_message(error))
-        return 1
+        return command.error_exit
     return code or int(output.is_failed and not is_kafkas_script())
 
 
@@ -254,4 +254,4 @@ def _refused(command: Command, message: str) -> int:
     warn(f"usage: kcli {command.name} {actions}[OPTIONS]")
     warn(f"       kcli help {command.name} shows the options and examples.")
     _complain(f"kcli {command.name}: error: {trim(message)}")
-    return 1
+    return command.error_exit

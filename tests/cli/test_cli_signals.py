@@ -71,6 +71,7 @@ OTHER: dict[str, str] = {
     "connect-standalone": "{missing}",
     "connect-distributed": "{missing}",
     "schema-registry": "{missing}",
+    "schemas": "list --registry http://{server}",
     "connect-plugin-path": "list --plugin-path {missing}",
 }
 """The other commands. They are only interrupted while they are imported."""

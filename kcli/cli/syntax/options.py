@@ -164,6 +164,8 @@ class Command:
     """For argparse4j: the exit code without any argument. If it is 0, the help is shown instead of an error."""
     bare: Callable[[], None] | None = None
     """For jopt: called if there is no argument, instead of showing the help."""
+    error_exit: int = 1
+    """The exit code of errors. It differs from 1 if 1 is a result of the command, such as "not compatible"."""
     subcommands: tuple[Subcommand, ...] = ()
     exclusive: tuple[Exclusive, ...] = ()
     positional: str = ""

@@ -255,6 +255,13 @@ TOOLS: dict[str, Tool] = {
             _CONNECT,
             place="connect.command",
         ),
+        Tool(
+            "schemas",
+            "",
+            "Show, check and change the schemas of a registry.",
+            _SCHEMAS,
+            place="schemas.command",
+        ),
         Tool("schema-registry", "", "Run a schema registry with Confluent's REST API.", _SCHEMAS),
         Tool("server-start", "kafka-server-start.sh", "Start a broker.", _SERVER),
         Tool("server-stop", "kafka-server-stop.sh", "Stop the brokers on this machine.", _SERVER),

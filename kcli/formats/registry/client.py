@@ -50,10 +50,18 @@ class RegistryClient:
     # Schemas by id
 
     async def schema_by_id(
-        self, schema_id: int, *, subject: str | None = None, format: str | None = None
+        self,
+        schema_id: int,
+        *,
+        subject: str | None = None,
+        format: str | None = None,
+        with_max_id: bool = False,
     ) -> SchemaString:
-        """Returns a schema. `subject` selects the context of the id. `format` is for example `serialized`."""
-        query = {"subject": subject, "format": format}
+        """Returns a schema. `subject` selects the context of the id. `format` is for example `serialized`.
+
+        `with_max_id` requests the highest id of the context, too.
+        """
+        query = {"subject": subject, "format": format, "fetchMaxId": with_max_id or None}
         return self._read(SchemaString.from_json, await self._get("schemas", "ids", schema_id, query=query))
 
     async def schema_by_guid(self, guid: uuid.UUID, *, format: str | None = None) -> SchemaString:
@@ -73,8 +81,9 @@ class RegistryClient:
     async def all_schemas(
         self, *, prefix: str | None = None, deleted: bool = False, latest_only: bool = False
     ) -> AsyncIterator[RegisteredSchema]:
-        """Yields the versions of all subjects, page by page."""
-        offset = 0
+        """Yields the versions of all subjects, page by page. `prefix` is the beginning of their subjects, and
+        `:*:` in it stands for all contexts."""
+        offset, first = 0, None
         while True:
             query: Query = {
                 "subjectPrefix": prefix,
@@ -84,10 +93,12 @@ class RegistryClient:
                 "limit": PAGE_SCHEMAS,
             }
             page = self._list(RegisteredSchema.from_json, await self._get("schemas", query=query))
+            # A registry may send fewer schemas than requested, or ignore the offset and send all of them each time.
+            if not page or page[0] == first:
+                return
             for schema in page:
                 yield schema
-            if len(page) < PAGE_SCHEMAS:
-                return
+            first = page[0]
             offset += len(page)
 
     # Subjects and versions
@@ -119,9 +130,12 @@ class RegistryClient:
             RegisteredSchema.from_json, await self._get("subjects", subject, "metadata", query=query)
         )
 
-    async def referenced_by(self, subject: str, version: Version) -> tuple[int, ...]:
-        """Returns the ids of the schemas that refer to a version."""
-        return self._list(_number, await self._get("subjects", subject, "versions", version, "referencedby"))
+    async def referenced_by(
+        self, subject: str, version: Version, *, deleted: bool = False
+    ) -> tuple[int, ...]:
+        """Returns the ids of the schemas that refer to a version. With `deleted`, also of those deleted softly."""
+        path = ("subjects", subject, "versions", version, "referencedby")
+        return self._list(_number, await self._get(*path, query={"deleted": deleted}))
 
     async def register(
         self, subject: str, request: RegisterRequest, *, normalize: bool = False

@@ -1,0 +1,1 @@
+"""schemas: shows, checks and changes the schemas of a registry."""
