@@ -41,6 +41,7 @@ from rigs.connect_rest import ConnectApi, config_key, connect_api, validation
 from rigs.console_topics import create, produce, record
 from rigs.node import RunningNode, config_of, running
 from rigs.sasl import SASL_LISTENER
+from rigs.schema_registry import MemoryRegistry, memory_registry
 from rigs.spark_jobs import BATCH_MS, checkpoint, spark_server
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ class Site:
         self._node: RunningNode | None = None
         self._client: AdminClient | None = None
         self.connect = ConnectApi()
+        self.registry = MemoryRegistry()
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
         """Runs a coroutine on the loop of the node."""
@@ -126,7 +128,9 @@ class Site:
                 str(checkpoint(self.directory / "query", {"orders": {"0": 5, "1": 6, "2": 7}})),
             ),
         )
-        main = replace(main, connect=(ConnectRest.at(self.connect.url),))
+        self.registry = self._stack.enter_context(memory_registry())
+        _add_schemas(self.registry)
+        main = replace(main, connect=(ConnectRest.at(self.connect.url),), schema_registry=self.registry.url)
         secured = {
             "bootstrap.servers": f"127.0.0.1:{self.node.port('SASL')}",
             "security.protocol": "SASL_PLAINTEXT",
@@ -360,3 +364,14 @@ def _site(directory: Path, start: Callable[[Site], Coroutine[Any, Any, None]]) -
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def _add_schemas(registry: MemoryRegistry) -> None:
+    """Subjects with two versions, with references, and with a text that would run as a script."""
+    field = '{"name":"id","type":"int"}'
+    registry.put("orders-value", f'{{"type":"record","name":"Order","fields":[{field}]}}')
+    more = field + ',{"name":"note","type":"string","default":""}'
+    registry.put("orders-value", f'{{"type":"record","name":"Order","fields":[{more}]}}')
+    uses = [{"name": "Order", "subject": "orders-value", "version": 1}]
+    registry.put("lists/value", '{"type":"array","items":"Order"}', references=uses)
+    registry.put(SCRIPT, f'{{"type":"object","title":"{SCRIPT}"}}', "JSON")

@@ -40,7 +40,8 @@ class Call:
 
 @dataclass
 class MemoryRegistry:
-    """The state. A test may look at `calls`, set `failures` (answers of the next requests) and `associations`."""
+    """The state. A test may look at `calls`, set `failures` (answers of the next requests), `associations`, and
+    `check` (the answer of compatibility checks)."""
 
     url: str = ""
     calls: list[Call] = field(default_factory=list)
@@ -48,6 +49,9 @@ class MemoryRegistry:
     associations: dict[str, list[str]] = field(default_factory=dict)
     subjects: dict[str, list[dict[str, Json]]] = field(default_factory=dict)
     deleted: set[tuple[str, int]] = field(default_factory=set)
+    check: dict[str, Json] = field(
+        default_factory=lambda: {"is_compatible": False, "messages": ["it never is"]}
+    )
     configs: dict[str, Json] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
 
@@ -111,7 +115,7 @@ class MemoryRegistry:
                     raise Refused(404, "HTTP 404 Not Found")
                 return [{"subject": subject} for subject in self.associations[topic]]
             case "POST", ["compatibility", "subjects", _, "versions", *_]:
-                return {"is_compatible": False, "messages": ["it never is"]}
+                return self.check
             case _, ["config" | "mode" as kind, *subject]:
                 return self._setting(method, kind, "".join(subject), body)
             case _, ["subjects", subject, *rest]:

@@ -1,9 +1,4 @@
-"""The workers of Kafka Connect that the options of the console name, and the permissions of the console's users.
-
-The REST API of a worker does not know the users of the cluster. A user who may create a connector can read files and
-topics with the rights of the worker. So the console asks the cluster: to see connectors, a user needs DESCRIBE_CONFIGS
-on the cluster itself, and ALTER_CONFIGS to change them. Without an authorizer, all users have these permissions.
-"""
+"""The workers of Kafka Connect that the options of the console name."""
 
 from __future__ import annotations
 
@@ -14,16 +9,12 @@ from http import HTTPStatus
 from kcli.console.calls import Call
 from kcli.console.failures import ConsoleError
 from kcli.http.connect_rest import ConnectRest, NoWorker, Refused
-from kcli.model.acl import AclOperation
 
 READ_MAX_SECONDS = 20.0
 """The longest time of a read. A page cannot wait for the 90 s of a worker."""
 RETRIES_MAX = 20
 RETRY_SECONDS = 1.0
 """The attempts of a change while the workers rebalance, and the pause between two of them."""
-RIGHTS_SECONDS = 30.0
-"""The time for which the permissions of a user are remembered."""
-
 Json = Mapping[str, object]
 
 _STATUSES = {
@@ -38,19 +29,6 @@ def worker_of(call: Call) -> ConnectRest:
         if rest.place == place:
             return rest
     raise ConsoleError(HTTPStatus.NOT_FOUND, "UNKNOWN_WORKER", "the console has no worker with this URL")
-
-
-async def check_rights(call: Call, operation: AclOperation) -> None:
-    """Raises HttpError if the user may not do this operation on the cluster."""
-    operations = await call.connection.cache.get(
-        ("connect-rights",), RIGHTS_SECONDS, call.admin.authorized_operations
-    )
-    if operation not in operations.value:
-        raise ConsoleError(
-            HTTPStatus.FORBIDDEN,
-            "CLUSTER_AUTHORIZATION_FAILED",
-            f"your user needs the operations DESCRIBE and {operation.name} on the cluster",
-        )
 
 
 async def read(rest: ConnectRest, path: str) -> object:

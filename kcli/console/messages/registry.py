@@ -54,6 +54,11 @@ class SchemaRegistry:
         self._failed: dict[SchemaKey, tuple[float, str]] = {}
         self._silence: tuple[float, str] | None = None
 
+    @property
+    def client(self) -> RegistryClient:
+        """The client, for the pages about schemas."""
+        return self._schemas.client
+
     async def close(self) -> None:
         """Forgets the schemas."""
         self._known.clear()

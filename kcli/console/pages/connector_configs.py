@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from kcli.console.answers import Outcome
 from kcli.console.calls import Action, Call, bad_request
+from kcli.console.cluster_rights import check_rights
 from kcli.console.connect.secrets import HIDDEN, hidden, restored, secrets_of, without
-from kcli.console.connect.workers import Json, check_rights, read, send, worker_of
+from kcli.console.connect.workers import Json, read, send, worker_of
 from kcli.console.failures import ConsoleError
 from kcli.console.routes import Change, Read
 from kcli.http.connect_rest import ConnectRest, connector_path

@@ -12,7 +12,8 @@ from kcli.client.diagnosis.connect.hints import Failure, hint
 from kcli.client.diagnosis.connect.state import FAILED, RUNNING, ConnectorState, Part, connector_states
 from kcli.console.answers import Outcome, Rows
 from kcli.console.calls import Action, Call
-from kcli.console.connect.workers import check_rights, read, send, worker_of
+from kcli.console.cluster_rights import check_rights
+from kcli.console.connect.workers import read, send, worker_of
 from kcli.console.failures import ConsoleError
 from kcli.console.routes import Change, Read
 from kcli.http.connect_rest import ConnectRest, connector_path

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from kcli.console.connect.secrets import secrets_of
 from kcli.console.settings import ClusterSettings
 from kcli.http.connect_rest import ConnectRest
 from kcli.model.acl import AclOperation
-from kcli.protocol.messages.describe_cluster import DescribeClusterResponse
 from rigs.connect_rest import ConnectApi, config_key, connect_api, validation
 from rigs.console import Browser, browser, console
-from rigs.scripted_cluster import ScriptedCluster
+from rigs.console_rights import EVERYTHING, RightsCluster
 
 TRACE = "ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.\nCaused by: boom"
 CLASS = "org.example.Sink"
@@ -30,7 +29,6 @@ CONFIG = {
     "file": "${env:x}",
     "name": "a",
 }
-EVERYTHING = frozenset({AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS})
 
 
 @pytest.fixture
@@ -39,18 +37,6 @@ def api() -> Iterator[ConnectApi]:
         served.has("a", "RUNNING", "FAILED", trace=TRACE, config=CONFIG)
         served.has("b/c", connector="STOPPED")
         yield served
-
-
-class RightsCluster(ScriptedCluster):
-    """A cluster whose users may do some operations on the cluster itself."""
-
-    def __init__(self, operations: frozenset[AclOperation]) -> None:
-        super().__init__()
-        self.operations = operations
-
-    def cluster(self, request: Any, version: int) -> DescribeClusterResponse:
-        bits = sum(1 << operation for operation in self.operations)
-        return replace(super().cluster(request, version), cluster_authorized_operations=bits)
 
 
 @dataclass

@@ -5,18 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from pathlib import Path
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, flag, option
-from kcli.cli.tools.schemas.connection import (
-    RegistryOptions,
-    client_of,
-    is_missing,
-    level_of,
-    version_number,
-)
+from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, version_number
 from kcli.cli.tools.schemas.files import TYPE_WORDS, definition_of, schema_files, subject_of
 from kcli.cli.tools.schemas.offline import (
     Against,
@@ -28,9 +21,9 @@ from kcli.cli.tools.schemas.offline import (
     reference_files,
 )
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.checks import level_of, live_versions, registry_answer
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
 from kcli.formats.registry.documents import CompatibilityAnswer, SchemaDefinition
-from kcli.formats.registry.errors import RegistryRefused
 from kcli.formats.registry.reasons import Broken, Reason, broken_by, old_version_of, reasons_of
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.registry.decisions.configs import Level
@@ -235,37 +228,6 @@ def _refuse_invalid(file: str, answer: CompatibilityAnswer) -> None:
     for message in answer.messages or ():
         if message.startswith(INVALID):
             raise InvalidSchema(f"{file}: {message}")
-
-
-async def registry_answer(
-    client: RegistryClient, subject: str, definition: SchemaDefinition, *, normalize: bool
-) -> CompatibilityAnswer:
-    """Whether the registry would register a schema. A registry that only compares with one version at a time, such as
-    Karapace, compares with each that the level names."""
-    try:
-        return await client.check(subject, definition, normalize=normalize)
-    except RegistryRefused as error:
-        if not is_missing(error):
-            raise
-    config, live = await level_of(client, subject), await live_versions(client, subject)
-    is_transitive = (config.compatibility_level or "").upper().endswith("_TRANSITIVE")
-    numbers: list[Version] = [*reversed(live)] if is_transitive else [LATEST]
-    answer = CompatibilityAnswer(is_compatible=True)
-    for number in numbers if live else []:
-        answer = await client.check(subject, definition, number, normalize=normalize)
-        if not answer.is_compatible:
-            break
-    return answer
-
-
-async def live_versions(client: RegistryClient, subject: str) -> list[int]:
-    """The versions of a subject, or none if the registry does not know the subject."""
-    try:
-        return sorted(await client.versions(subject))
-    except RegistryRefused as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            return []
-        raise
 
 
 def _reasons(answer: CompatibilityAnswer, level: str) -> Sequence[Reason]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kcli.cli.syntax.options import Command, Family, Subcommand
-from kcli.cli.tools.schemas.catalog import SelectionOptions
 from kcli.cli.tools.schemas.checking import CheckOptions, check
 from kcli.cli.tools.schemas.deleting import DeleteOptions, delete
 from kcli.cli.tools.schemas.diffing import DiffOptions, diff
@@ -13,6 +12,7 @@ from kcli.cli.tools.schemas.importing import ImportOptions, import_schemas
 from kcli.cli.tools.schemas.listing import ListOptions, list_subjects
 from kcli.cli.tools.schemas.putting import PutOptions, put
 from kcli.cli.tools.schemas.scopes import ConfigOptions, ModeOptions, config, mode
+from kcli.cli.tools.schemas.selection import SelectionOptions
 from kcli.command.examples import Example
 
 command = Command(

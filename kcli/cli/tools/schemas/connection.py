@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
@@ -12,9 +11,10 @@ from typing import TypeVar
 from kcli.cli.client_properties import client_properties
 from kcli.cli.syntax.options import CommandError, ConnectingOptions, Kind, option
 from kcli.config.definition import ConfigError
+from kcli.formats.registry.catalog import is_missing
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
 from kcli.formats.registry.documents import ConfigDocument
-from kcli.formats.registry.errors import RegistryError, RegistryRefused
+from kcli.formats.registry.errors import RegistryRefused
 from kcli.formats.registry.settings import URL, RegistrySettings
 from kcli.model.java_text import parse_int
 
@@ -22,14 +22,6 @@ T = TypeVar("T")
 
 URL_VARIABLE = "KCLI_SCHEMA_REGISTRY_URL"
 DEFAULT_URL = "http://localhost:8081"
-
-REQUESTS_AT_ONCE = 16
-"""The requests that a command sends at the same time. A registry has a few threads for requests."""
-
-_LONG_CODE = 10_000
-"""The error codes of a registry's own errors have five digits. An unknown resource has only the status of HTTP."""
-
-_MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,11 +65,6 @@ def client_at(url: str | None, options: RegistryOptions, config_file: str | None
         raise CommandError(error.located()) from None
 
 
-def is_missing(error: RegistryError) -> bool:
-    """Whether the registry does not have the resource of the request at all."""
-    return isinstance(error, RegistryRefused) and error.status in _MISSING and error.code < _LONG_CODE
-
-
 async def feature(client: RegistryClient, request: Awaitable[T], name: str, advice: str = "") -> T:
     """Sends a request that some registries cannot answer. Raises NotOffered for these, and RegistryError.
 
@@ -90,22 +77,6 @@ async def feature(client: RegistryClient, request: Awaitable[T], name: str, advi
             raise
         text = f"the registry {client.settings.shown} has no {name}"
         raise NotOffered(f"{text}. {advice}" if advice else text) from None
-
-
-async def together(requests: Iterable[Awaitable[T]]) -> list[T]:
-    """Sends many requests, a few of them at the same time. Returns the answers in order."""
-    turns = asyncio.Semaphore(REQUESTS_AT_ONCE)
-
-    async def one(request: Awaitable[T]) -> T:
-        async with turns:
-            return await request
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(request)) for request in requests]
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]
 
 
 async def own_config(client: RegistryClient, subject: str) -> ConfigDocument | None:
@@ -123,23 +94,9 @@ async def own_mode(client: RegistryClient, subject: str | None) -> str | None:
     try:
         return (await client.mode(subject)).mode
     except RegistryRefused as error:
-        if error.status in _MISSING:
+        if is_missing(error) or error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
-
-
-async def level_of(client: RegistryClient, subject: str | None) -> ConfigDocument:
-    """The config that counts for a subject. Old registries only have that of the subject or of all subjects."""
-    if subject is not None:
-        try:
-            config = await client.config(subject, default_to_global=True)
-        except RegistryRefused as error:
-            if error.status != HTTPStatus.NOT_FOUND:
-                raise
-        else:
-            if config.compatibility_level:
-                return config
-    return await client.config()
 
 
 def version_number(text: str) -> Version:

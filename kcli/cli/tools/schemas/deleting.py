@@ -9,7 +9,8 @@ from http import HTTPStatus
 from kcli.cli.confirm import confirm
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, UsageError, flag
-from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, together, version_number
+from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, version_number
+from kcli.formats.registry.catalog import together
 from kcli.formats.registry.client import LATEST, RegistryClient
 from kcli.formats.registry.documents import SubjectVersion
 from kcli.formats.registry.errors import RegistryRefused

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import UsageError, flag, option
-from kcli.cli.tools.schemas.catalog import Held, Selection, SelectionOptions, contexts_of, versions_of
-from kcli.cli.tools.schemas.connection import (
-    client_at,
-    client_of,
-    own_config,
-    own_mode,
-    together,
-    version_number,
-)
-from kcli.cli.tools.schemas.getting import pretty
+from kcli.cli.tools.schemas.connection import client_at, client_of, own_config, own_mode, version_number
+from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
+from kcli.formats.registry.catalog import Held, Selection, contexts_of, together, versions_of
 from kcli.formats.registry.client import LATEST, RegistryClient
-from kcli.formats.registry.documents import RegisteredSchema
+from kcli.formats.registry.differences import line_changes
 from kcli.formats.registry.references import DEFAULT_CONTEXT
 
 DIFFERENT = 1
@@ -34,14 +26,6 @@ class DiffOptions(SelectionOptions):
     )
     deleted: bool = flag("Also compare what was deleted softly.")
     no_settings: bool = flag("Leave out the configs and modes, which need requests for each subject.")
-
-
-@dataclass(frozen=True, slots=True)
-class LineRow:
-    """A line of a diff: ` ` for an equal line, `-` for one of the older version, `+` for one of the newer."""
-
-    change: str
-    line: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +63,7 @@ async def _versions(options: DiffOptions, output: Output) -> int:
     old, new = [
         await client.version(subject, number, deleted=options.deleted) for number in (numbers[0], numbers[-1])
     ]
-    rows = list(line_rows(old, new))
+    rows = list(line_changes(old, new))
     if rows:
         output.say(f"--- {subject} version {old.version} (id {old.id})")
         output.say(f"+++ {subject} version {new.version} (id {new.id})")
@@ -89,41 +73,9 @@ async def _versions(options: DiffOptions, output: Output) -> int:
     return DIFFERENT if rows else 0
 
 
-def line_rows(old: RegisteredSchema, new: RegisteredSchema) -> Iterator[LineRow]:
-    """The lines of both versions, or nothing if they are equal."""
-    before, after = shown_lines(old), shown_lines(new)
-    if before == after:
-        return
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=len(before) > AUTO_JUNK_LINES)
-    for tag, start, end, new_start, new_end in matcher.get_opcodes():
-        if tag == "equal":
-            yield from (LineRow(" ", line) for line in before[start:end])
-        else:
-            yield from (LineRow("-", line) for line in before[start:end])
-            yield from (LineRow("+", line) for line in after[new_start:new_end])
-
-
-AUTO_JUNK_LINES = 2_000
-"""From this length on, lines that occur very often are not matched, because that takes quadratic time."""
-
-
-def shown_lines(schema: RegisteredSchema) -> list[str]:
-    """The lines that a diff compares: the type, the references, the rules and metadata, and the indented text."""
-    definition = schema.definition
-    lines = [f"# type {definition.type}"] if definition.type != "AVRO" else []
-    lines += [
-        f"# reference {reference.name} = {reference.subject} version {reference.version}"
-        for reference in definition.references
-    ]
-    for name, document in (("metadata", definition.metadata), ("rules", definition.rule_set)):
-        if document is not None:
-            lines.append(f"# {name} {document.to_json()}")
-    return lines + pretty(definition.text).splitlines()
-
-
 async def _registries(options: DiffOptions, output: Output) -> int:
     here, there = client_of(options), client_at(options.to_registry, options, options.to_config)
-    selection = Selection.of(options)
+    selection = selection_of(options)
     left, right = await together(
         versions_of(client, selection, deleted=options.deleted) for client in (here, there)
     )
@@ -152,7 +104,7 @@ def _schema_differences(left: Sequence[Held], right: Sequence[Held]) -> Iterator
         ):
             if mine != yours:
                 yield DifferenceRow(subject, version, what, str(mine), str(yours))
-        lines = list(line_rows(one.schema, other.schema))
+        lines = list(line_changes(one.schema, other.schema))
         if lines:
             changed = [row for row in lines if row.change != " "]
             gone = "\n".join(row.line for row in changed if row.change == "-")

@@ -15,15 +15,9 @@ from kcli.cli.tools.schemas.archive import (
     write_scopes,
     write_subject,
 )
-from kcli.cli.tools.schemas.catalog import (
-    Held,
-    Selection,
-    SelectionOptions,
-    by_subject,
-    contexts_of,
-    versions_of,
-)
-from kcli.cli.tools.schemas.connection import client_of, own_config, own_mode, together
+from kcli.cli.tools.schemas.connection import client_of, own_config, own_mode
+from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
+from kcli.formats.registry.catalog import Held, Selection, by_subject, contexts_of, together, versions_of
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import RegisteredSchema
 from kcli.formats.registry.references import DEFAULT_CONTEXT
@@ -42,7 +36,7 @@ class ExportedRow:
 async def export(options: SelectionOptions, output: Output) -> None:
     if len(options.arguments) != 1:
         raise UsageError("kcli schemas export: expected one directory")
-    root, client, selection = Path(options.arguments[0]), client_of(options), Selection.of(options)
+    root, client, selection = Path(options.arguments[0]), client_of(options), selection_of(options)
     held = by_subject(await versions_of(client, selection, deleted=True))
     scopes = await together(_scope(client, subject) for subject in held)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from kcli.cli.tools.schemas.archive import ArchivedSubject, Scope, write_scopes,
 from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, feature, version_number
 from kcli.command.rows import Json
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
+from kcli.formats.registry.differences import pretty
 from kcli.formats.registry.documents import RegisteredSchema, SchemaDefinition, SchemaString
 from kcli.formats.registry.references import DEPTH_MAX, in_context
 
@@ -111,14 +111,6 @@ def _row_of(
         rules if isinstance(rules, dict) else None,
         definition.text,
     )
-
-
-def pretty(text: str) -> str:
-    """The text of a schema with indentation, if it is JSON."""
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text.removesuffix("\n")
 
 
 async def _write(client: RegistryClient, options: GetOptions, root: Path, output: Output) -> None:

@@ -14,10 +14,11 @@ from kcli.cli.confirm import confirm
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, UsageError, flag
 from kcli.cli.tools.schemas.archive import Archive, ArchivedSubject, Scope, read_archive
-from kcli.cli.tools.schemas.catalog import Held, Selection, SelectionOptions, versions_of
-from kcli.cli.tools.schemas.connection import client_of, feature, own_config, own_mode, together
+from kcli.cli.tools.schemas.connection import client_of, feature, own_config, own_mode
 from kcli.cli.tools.schemas.offline import archived_schema
+from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.catalog import Held, Selection, together, versions_of
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate, RegisteredSchema, RegisterRequest
 from kcli.formats.registry.references import context_of
@@ -81,7 +82,7 @@ class Target:
 async def import_schemas(options: ImportOptions, output: Output) -> int:
     if len(options.arguments) != 1:
         raise UsageError("kcli schemas import: expected one directory")
-    client, selection = client_of(options), Selection.of(options)
+    client, selection = client_of(options), selection_of(options)
     archive = read_archive(Path(options.arguments[0]))
     schemas = [schema for schema in archive.in_order() if selection.takes(schema.subject)]
     target = await Target.of(client)

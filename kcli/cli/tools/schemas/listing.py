@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import flag
-from kcli.cli.tools.schemas.catalog import Held, Selection, SelectionOptions, latest_of, versions_of
-from kcli.cli.tools.schemas.connection import client_of, level_of, together
+from kcli.cli.tools.schemas.connection import client_of
+from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
+from kcli.formats.registry.catalog import Held, latest_of, together, versions_of
+from kcli.formats.registry.checks import level_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ class SubjectRow:
 
 async def list_subjects(options: ListOptions, output: Output) -> None:
     client = client_of(options)
-    held = await versions_of(client, Selection.of(options), deleted=options.deleted)
+    held = await versions_of(client, selection_of(options), deleted=options.deleted)
     shown = held if options.versions else latest_of(held)
     levels: dict[str, str | None] = {}
     if not options.no_levels:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, UsageError, flag, option
-from kcli.cli.tools.schemas.catalog import Held, Selection, versions_of
 from kcli.cli.tools.schemas.checking import CheckOptions, show, verdict_of
 from kcli.cli.tools.schemas.connection import RegistryOptions, client_of
 from kcli.cli.tools.schemas.files import TYPE_WORDS, definition_of, subject_of
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.catalog import Held, Selection, versions_of
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import RegisteredSchema, RegisterRequest, SchemaDefinition
 from kcli.formats.registry.errors import RegistryRefused

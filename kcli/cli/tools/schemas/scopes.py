@@ -9,8 +9,9 @@ from kcli.cli.confirm import confirm
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, Kind, UsageError, flag, option
 from kcli.cli.tools.schemas.checking import LEVEL_WORDS, POLICY_WORDS
-from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, feature, level_of
+from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, feature
 from kcli.command.rows import Json
+from kcli.formats.registry.checks import level_of
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate
 
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")

@@ -6,6 +6,7 @@ import overview from "./overview.js";
 import consumerGroups from "./groups.js";
 import messages from "./messages.js";
 import quotas from "./quotas.js";
+import schemas from "./schemas.js";
 import security from "./security.js";
 import spark from "./spark.js";
 import topics from "./topics.js";
@@ -23,6 +24,7 @@ export const pages = [
   trace,
   spark,
   connect,
+  schemas,
   security,
   quotas,
 ];

@@ -45,6 +45,9 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
     "p", null,
     h("a", { href: context.href(["trace", record.trace_id], { topic, partition: row.partition, offset: row.offset }), onclick: () => dialog.close() }, "Show the trace of this record"),
   );
+  const schemaLink = ({ schema_id: id }) => id !== undefined && h(
+    "a", { href: context.href(["schemas"], { id }), onclick: () => dialog.close() }, `Schema ${id}`,
+  );
   const part = (name, title) => {
     const field = record[name];
     const id = `detail-${name}-format`;
@@ -54,7 +57,7 @@ export function detailDialog(context, topic, row, { keyFormat, valueFormat }) {
     return h(
       "section", { class: "form", "aria-label": title },
       h(
-        "div", { class: "row record-head" }, h("h3", null, title), h("span", { class: "muted" }, fieldNote(field)), h("span", { class: "space" }),
+        "div", { class: "row record-head" }, h("h3", null, title), h("span", { class: "muted" }, fieldNote(field)), schemaLink(field), h("span", { class: "space" }),
         h("label", { class: "hidden-text", for: id }, `Format of the ${name}`), select,
         field.text ? h("button", { class: "plain icon", "aria-label": `Copy the ${name}`, title: "Copy", onclick: () => copy(field.text) }, icon("copy")) : null,
         field.size > 0 ? h("a", { class: "button plain icon", href: raw, download: "", "aria-label": `Download the bytes of the ${name}`, title: "Download the bytes" }, icon("download")) : null,

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeVar
 
-from kcli.cli.syntax.options import CommandError, option
-from kcli.cli.tools.schemas.connection import RegistryOptions, is_missing, together
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import RegisteredSchema
-from kcli.formats.registry.errors import RegistryRefused
+from kcli.formats.registry.errors import RegistryError, RegistryRefused
 from kcli.formats.registry.references import DEFAULT_CONTEXT, context_of
+
+T = TypeVar("T")
 
 ALL_CONTEXTS = ":*:"
 
+REQUESTS_AT_ONCE = 16
+"""The requests that a command sends at the same time. A registry has a few threads for requests."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectionOptions(RegistryOptions):
-    prefix: str = option("Only subjects whose names begin so.", metavar="prefix", default="")
-    context: str | None = option(
-        "Only subjects of this context, such as .team. The default context is a dot.", metavar="context"
-    )
+_LONG_CODE = 10_000
+"""The error codes of a registry's own errors have five digits. An unknown resource has only the status of HTTP."""
+
+_MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +32,6 @@ class Selection:
 
     prefix: str = ""
     context: str | None = None
-
-    @classmethod
-    def of(cls, options: SelectionOptions) -> Selection:
-        """Raises CommandError."""
-        context = options.context
-        if context is not None and (":" in context or not context.startswith(".")):
-            raise CommandError(f"--context {context}: expected a name such as .team, or a dot")
-        return cls(options.prefix, context)
 
     def takes(self, subject: str) -> bool:
         context = context_of(subject)
@@ -131,3 +126,24 @@ def by_subject(held: Sequence[Held]) -> dict[str, list[Held]]:
     for one in held:
         subjects.setdefault(one.schema.subject, []).append(one)
     return subjects
+
+
+def is_missing(error: RegistryError) -> bool:
+    """Whether the registry does not have the resource of the request at all."""
+    return isinstance(error, RegistryRefused) and error.status in _MISSING and error.code < _LONG_CODE
+
+
+async def together(requests: Iterable[Awaitable[T]]) -> list[T]:
+    """Sends many requests, a few of them at the same time. Returns the answers in order."""
+    turns = asyncio.Semaphore(REQUESTS_AT_ONCE)
+
+    async def one(request: Awaitable[T]) -> T:
+        async with turns:
+            return await request
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(request)) for request in requests]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
