@@ -47,8 +47,11 @@ def sink(
 
 
 def transformation(name: str, /, **config: str) -> Transformation[ConnectRecord]:
-    """The configured transformation of a class name, such as `Cast$Value`. An underscore in a key stands for a dot."""
-    plugin = CLASSES[PACKAGE + name]()
+    """The configured transformation of a class, such as `Cast$Value`, or with its package if it is not one of Kafka.
+
+    An underscore in a key stands for a dot.
+    """
+    plugin = CLASSES[name if "." in name else PACKAGE + name]()
     assert isinstance(plugin, Transformation)
     plugin.configure({key.replace("_", "."): value for key, value in config.items()})
     return plugin

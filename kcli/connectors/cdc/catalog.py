@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kcli.connectors.cdc.connection import Connection, lsn_number, quoted, quoted_list
-from kcli.connectors.cdc.field_types import TypeInfo
 from kcli.connectors.cdc.pgoutput import Column, Relation
+from kcli.connectors.cdc.value_types import TypeInfo
 from kcli.formats.connect.errors import ConnectException
 
 SERVER_VERSION_MIN = 12_00_00

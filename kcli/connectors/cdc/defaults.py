@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 
-from kcli.connectors.cdc.field_types import ENUM, TypeInfo, ValueType
+from kcli.connectors.cdc.value_types import ENUM, TypeInfo, ValueType
 from kcli.formats.connect.errors import DataException
+from kcli.formats.connect.schema import SchemaType
 
 _ZERO_UUID = "00000000-0000-0000-0000-000000000000"
 _TIMES = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
@@ -19,7 +20,7 @@ _WITH_DEFAULTS = (
     _TIMES | _INTEGERS | _TEXTS
     | {"bool", "float4", "float8", "numeric", "uuid", "json", "jsonb", "xml", "bit", "varbit"}
 )  # fmt: skip
-"""The types whose fields have defaults. Debezium drops those of other types, as of numeric without a precision."""
+"""The types whose fields have defaults. Debezium drops those of other types, and of structs (numbers of any scale)."""
 _NAME = r'(?:"[^"]*"|[a-z0-9_ .\[\]])'
 """A part of a name as pg_get_expr writes it: with quotes, except if it has only these characters."""
 _LITERAL = re.compile(rf"""(E|B)?'((?:[^']|'')*)'(?:::(?:{_NAME}|\([0-9, ]+\))+)?""")
@@ -28,11 +29,11 @@ _FUNCTION = re.compile(rf"{_NAME}+\(.*\)(?:::.*)?", re.DOTALL)
 _KEYWORDS = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
-def field_default(info: TypeInfo, modifier: int, expression: str | None, kind: ValueType) -> object:
+def field_default(info: TypeInfo, expression: str | None, kind: ValueType) -> object:
     """The default of a field, or None. `expression` is the text of pg_get_expr, with constants in the output format."""
     if expression is None or not (info.kind == ENUM or info.name in _WITH_DEFAULTS) or info.item is not None:
         return None
-    if info.name == "numeric" and modifier < 0:
+    if kind.schema.type is SchemaType.STRUCT:
         return None
     text = _constant(expression)
     if text is None:

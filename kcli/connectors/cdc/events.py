@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kcli.connectors.cdc.messages import MESSAGE_KEY, MESSAGE_VALUE, message_key, message_value
+from kcli.connectors.cdc.messages import MESSAGE_KEY, MessageForm, message_key
 from kcli.connectors.cdc.pgoutput import (
     Begin,
     Change,
@@ -55,6 +55,7 @@ class EventSettings:
     message_topic: str
     captures_message: Callable[[str], bool]
     """Whether a logical decoding message is captured, by its prefix."""
+    message_form: MessageForm
     has_context_headers: bool
 
     @property
@@ -82,7 +83,8 @@ class Origination:
     lsn: int
     sequence: str | None = None
     xid: int | None = None
-    snapshot: str = "false"
+    snapshot: str | None = None
+    """The place of a row in the snapshot. None in the stream, where the default of the field holds."""
 
 
 @dataclass(slots=True)
@@ -299,8 +301,8 @@ class EventMaker:
             self.settings.partition,
             None,
             self.settings.message_topic,
-            value=message_value(message, source, None, self.now_us() // 1000),
-            value_schema=MESSAGE_VALUE,
+            value=self.settings.message_form.value(message, source, None, self.now_us() // 1000),
+            value_schema=self.settings.message_form.schema,
             key=message_key(message),
             key_schema=MESSAGE_KEY,
         )

@@ -5,19 +5,26 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
 from kcli.connectors.cdc import times
-from kcli.connectors.cdc.nested_text import array_items, hstore_json
+from kcli.connectors.cdc.nested_text import array_items, hstore_json, hstore_pairs
 from kcli.connectors.cdc.text_errors import invalid_text
+from kcli.connectors.cdc.time_types import (
+    date_type,
+    interval_type,
+    time_type,
+    timestamp_type,
+    timestamptz_type,
+)
+from kcli.connectors.cdc.value_types import DOMAIN, ENUM, Modes, TypeInfo, ValueType, named, numeric_size
 from kcli.formats.connect.logical import decimal_to_bytes
 from kcli.formats.connect.schema import (
-    DATE_SCHEMA,
     INT32_SCHEMA,
-    TIME_SCHEMA,
-    TIMESTAMP_SCHEMA,
+    OPTIONAL_STRING_SCHEMA,
+    STRING_SCHEMA,
     Schema,
     SchemaType,
     array_schema,
@@ -25,63 +32,10 @@ from kcli.formats.connect.schema import (
     struct_schema,
 )
 from kcli.formats.connect.structs import Struct
-from kcli.formats.connect.values import MS_PER_DAY, Float32, Instant
+from kcli.formats.connect.values import Float32
 
-BASE, ENUM, DOMAIN = "b", "e", "d"
-"""Kinds of types (pg_type.typtype)."""
-_PRECISION_MAX = 6
-_TYPMOD_HEADER = 4
 _UNLIMITED_BITS = 2_147_483_647
 _MONEY_SCALE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class TypeInfo:
-    """A type of the database, as in pg_type."""
-
-    name: str
-    kind: str = BASE
-    base: TypeInfo | None = None
-    """The type on which a domain is based."""
-    base_modifier: int = -1
-    item: TypeInfo | None = None
-    """The type of the items of an array."""
-    labels: tuple[str, ...] = ()
-    """The labels of an enum."""
-
-
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """The keys that choose among representations. The names of the fields are the names of the keys."""
-
-    decimal_handling: str = "precise"
-    time_precision: str = "adaptive"
-    binary_handling: str = "bytes"
-    interval_handling: str = "numeric"
-    placeholder: str = "__debezium_unavailable_value"
-
-
-@dataclass(frozen=True, slots=True)
-class ValueType:
-    """A type of fields."""
-
-    schema: Schema
-    convert: Callable[[str], object]
-    """The value of a text. Raises DataException."""
-    fallback: object
-    """The value of a required field whose column is not in the replica identity, as in Debezium."""
-    unavailable: object = None
-    """The value that stands for an unchanged value that the server does not send."""
-
-    @property
-    def optional_schema(self) -> Schema:
-        return replace(self.schema, optional=True)
-
-    def value(self, schema: Schema, text: str) -> object:
-        """The value for a field with `schema`, which is the schema of this type, or the optional one."""
-        value = self.convert(text)
-        # A struct fits only a field with exactly its own schema.
-        return Struct.of_checked(schema, value.values) if isinstance(value, Struct) else value
 
 
 def value_type(info: TypeInfo, modifier: int, modes: Modes) -> ValueType:
@@ -141,10 +95,6 @@ def _floating(text: str) -> float:
         raise invalid_text("double precision", text) from None
 
 
-def _named(kind: SchemaType, name: str, parameters: Mapping[str, str] | None = None) -> Schema:
-    return Schema(kind, name=name, version=1, parameters=parameters)
-
-
 _SIMPLE: Mapping[str, ValueType] = {
     "bool": ValueType(Schema(SchemaType.BOOLEAN), _boolean, False),
     "int2": ValueType(Schema(SchemaType.INT16), _whole, 0),
@@ -156,7 +106,7 @@ _SIMPLE: Mapping[str, ValueType] = {
     ),
     "float8": ValueType(Schema(SchemaType.FLOAT64), _floating, 0.0),
     "timetz": ValueType(
-        _named(SchemaType.STRING, "io.debezium.time.ZonedTime"), times.zoned_clock, "00:00:00Z"
+        named(SchemaType.STRING, "io.debezium.time.ZonedTime"), times.zoned_clock, "00:00:00Z"
     ),
 }
 _TEXT_NAMES = {
@@ -165,7 +115,7 @@ _TEXT_NAMES = {
     "hstore": "io.debezium.data.Json",
     "uuid": "io.debezium.data.Uuid",
     "xml": "io.debezium.data.Xml",
-    "tsvector": "io.debezium.data.TsVector",
+    "tsvector": "io.debezium.data.Tsvector",
     "ltree": "io.debezium.data.Ltree",
 }
 
@@ -179,9 +129,15 @@ def _text(modes: Modes, schema: Schema, convert: Callable[[str], object] = str) 
 
 
 def _hstore(_: int, modes: Modes) -> ValueType:
-    schema = _named(SchemaType.STRING, _TEXT_NAMES["hstore"])
+    if modes.hstore_handling == "map":
+        unavailable_map = {modes.placeholder: modes.placeholder}
+        return ValueType(_HSTORE_MAP, hstore_pairs, {}, unavailable_map)
+    schema = named(SchemaType.STRING, _TEXT_NAMES["hstore"])
     unavailable = hstore_json(f'"{modes.placeholder}"=>"{modes.placeholder}"')
     return replace(_text(modes, schema, hstore_json), fallback="{}", unavailable=unavailable)
+
+
+_HSTORE_MAP = Schema(SchemaType.MAP, key_schema=STRING_SCHEMA, value_schema=OPTIONAL_STRING_SCHEMA)
 
 
 # Numbers.
@@ -190,15 +146,15 @@ def _hstore(_: int, modes: Modes) -> ValueType:
 def _numeric(modifier: int, modes: Modes) -> ValueType:
     if modes.decimal_handling == "double":
         return ValueType(Schema(SchemaType.FLOAT64), _floating, 0.0)
+    size = numeric_size(modifier)
     if modes.decimal_handling == "string":
-        return _text(modes, Schema(SchemaType.STRING))
-    if modifier < _TYPMOD_HEADER:
+        convert = str if size is None else partial(_scaled_text, size[1])
+        return _text(modes, Schema(SchemaType.STRING), convert)
+    if size is None:
         return ValueType(
             VARIABLE_SCALE, _finite(lambda text: _variable(_decimal(text))), _variable(Decimal(0))
         )
-    precision = (modifier - _TYPMOD_HEADER) >> 16 & 0xFFFF
-    # The scale has 11 bits, and may be negative.
-    scale = (((modifier - _TYPMOD_HEADER) & 0x7FF) ^ 0x400) - 0x400
+    precision, scale = size
     return _fixed(scale, {"scale": str(scale), "connect.decimal.precision": str(precision)})
 
 
@@ -222,6 +178,13 @@ def _scaled(scale: int, text: str) -> Decimal:
     if any(digits[shift:]):
         raise invalid_text(f"numeric with the scale {scale}", text)
     return Decimal((sign, digits[:shift] or (0,), -scale))
+
+
+def _scaled_text(scale: int, text: str) -> str:
+    """The text of a number with `scale` digits after the point. Only defaults of columns have other texts."""
+    if text in _NOT_FINITE or len(text.partition(".")[2]) == scale:
+        return text
+    return format(_scaled(scale, text), "f")
 
 
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")
@@ -299,7 +262,7 @@ def _point_of(x: float, y: float) -> Struct:
 
 
 def _bytea(_: int, modes: Modes) -> ValueType:
-    encode = _BINARY[modes.binary_handling]
+    kind, encode = binary_form(modes)
 
     def convert(text: str) -> object:
         try:
@@ -309,8 +272,13 @@ def _bytea(_: int, modes: Modes) -> ValueType:
         except ValueError:
             raise invalid_text("bytea", text) from None
 
-    kind = SchemaType.BYTES if modes.binary_handling == "bytes" else SchemaType.STRING
     return ValueType(Schema(kind), convert, encode(b""), encode(modes.placeholder.encode()))
+
+
+def binary_form(modes: Modes) -> tuple[SchemaType, Callable[[bytes], object]]:
+    """The type of fields of bytes, and the function that makes their values."""
+    kind = SchemaType.BYTES if modes.binary_handling == "bytes" else SchemaType.STRING
+    return kind, _BINARY[modes.binary_handling]
 
 
 _BINARY: Mapping[str, Callable[[bytes], object]] = {
@@ -325,7 +293,7 @@ def _bits(modifier: int, _: Modes) -> ValueType:
     if modifier == 1:
         return ValueType(Schema(SchemaType.BOOLEAN), lambda text: text == "1", False)
     length = str(modifier if modifier > 0 else _UNLIMITED_BITS)
-    return ValueType(_named(SchemaType.BYTES, "io.debezium.data.Bits", {"length": length}), _bit_bytes, b"")
+    return ValueType(named(SchemaType.BYTES, "io.debezium.data.Bits", {"length": length}), _bit_bytes, b"")
 
 
 def _bit_bytes(text: str) -> bytes:
@@ -335,71 +303,17 @@ def _bit_bytes(text: str) -> bytes:
     return int(text or "0", 2).to_bytes((len(text) + 7) // 8, "little")
 
 
-# Dates and times.
-
-
-def _date(_: int, modes: Modes) -> ValueType:
-    if modes.time_precision == "connect":
-        return ValueType(DATE_SCHEMA, lambda text: Instant(times.days(text) * MS_PER_DAY), Instant(0))
-    return ValueType(_named(SchemaType.INT32, "io.debezium.time.Date"), times.days, 0)
-
-
-def _time(modifier: int, modes: Modes) -> ValueType:
-    if modes.time_precision == "connect":
-        return ValueType(TIME_SCHEMA, lambda text: Instant(times.clock_us(text) // 1000), Instant(0))
-    if modes.time_precision == "adaptive" and _precision(modifier) <= 3:
-        return ValueType(
-            _named(SchemaType.INT32, "io.debezium.time.Time"), lambda text: times.clock_us(text) // 1000, 0
-        )
-    return ValueType(_named(SchemaType.INT64, "io.debezium.time.MicroTime"), times.clock_us, 0)
-
-
-def _timestamp(modifier: int, modes: Modes) -> ValueType:
-    if modes.time_precision == "connect":
-        return ValueType(TIMESTAMP_SCHEMA, lambda text: Instant(_micros(text) // 1000), Instant(0))
-    if _precision(modifier) <= 3:
-        return ValueType(
-            _named(SchemaType.INT64, "io.debezium.time.Timestamp"), lambda text: _micros(text) // 1000, 0
-        )
-    return ValueType(_named(SchemaType.INT64, "io.debezium.time.MicroTimestamp"), _micros, 0)
-
-
-def _micros(text: str) -> int:
-    micros = times.moment_us(text)
-    return times.infinite_us(text) if micros is None else micros
-
-
-def _timestamptz(modifier: int, modes: Modes) -> ValueType:
-    return ValueType(
-        _named(SchemaType.STRING, "io.debezium.time.ZonedTimestamp"),
-        partial(times.zoned_moment, digits=_precision(modifier)),
-        "1970-01-01T00:00:00Z",
-    )
-
-
-def _interval(_: int, modes: Modes) -> ValueType:
-    if modes.interval_handling == "string":
-        schema = _named(SchemaType.STRING, "io.debezium.time.Interval")
-        return ValueType(schema, lambda text: str(times.interval(text)), "P0Y0M0DT0H0M0S")
-    schema = _named(SchemaType.INT64, "io.debezium.time.MicroDuration")
-    return ValueType(schema, lambda text: times.interval(text).total_us, 0)
-
-
-def _precision(modifier: int) -> int:
-    return modifier if 0 <= modifier <= _PRECISION_MAX else _PRECISION_MAX
-
-
 _DEPENDENT: Mapping[str, Callable[[int, Modes], ValueType]] = {
     "numeric": _numeric,
     "money": _money,
     "bytea": _bytea,
     "bit": _bits,
     "varbit": _bits,
-    "date": _date,
-    "time": _time,
-    "timestamp": _timestamp,
-    "timestamptz": _timestamptz,
-    "interval": _interval,
+    "date": date_type,
+    "time": time_type,
+    "timestamp": timestamp_type,
+    "timestamptz": timestamptz_type,
+    "interval": interval_type,
     "hstore": _hstore,
     "point": lambda *_: ValueType(POINT, _point, _point_of(0.0, 0.0)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kcli.connectors.cdc.column_rules import is_rule
 from kcli.connectors.cdc.keys import KEYS
 
 _NOT_BUILT = "kcli has no such feature"
@@ -20,12 +21,10 @@ _REFUSED_PREFIXES: Mapping[str, str] = {
     "snapshot.query.mode": _NOT_BUILT,
     "snapshot.include.collection.list": _NOT_BUILT,
     "snapshot.tables.order.by.row.count": _NOT_BUILT,
+    "column.mask.": "expected column.mask.with.N.chars or column.mask.hash.ALGORITHM.with.salt.SALT",
+    "column.truncate.": "expected column.truncate.to.N.chars",
     "snapshot.delay.ms": _NOT_BUILT,
     "streaming.delay.ms": _NOT_BUILT,
-    "column.mask.": "a transformation such as MaskField does this",
-    "column.truncate.": _NOT_BUILT,
-    "column.propagate.source.type": _NOT_BUILT,
-    "datatype.propagate.source.type": _NOT_BUILT,
     "replica.identity.autoset.values": "set the replica identity with ALTER TABLE … REPLICA IDENTITY",
     "slot.stream.params": _NOT_BUILT,
     "slot.failover": _NOT_BUILT,
@@ -74,7 +73,7 @@ def refused_keys(config: Mapping[str, str]) -> dict[str, list[str]]:
     """The errors of keys that the connector does not have, by key."""
     errors = {}
     for key, value in config.items():
-        if key in KEYS:
+        if key in KEYS or is_rule(key):
             continue
         reason = _refusal(key, value)
         if reason:

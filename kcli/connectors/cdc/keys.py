@@ -20,10 +20,13 @@ from kcli.config.definition import (
     Validator,
     invalid_value,
 )
+from kcli.connectors.cdc.column_rules import parse_rules
 from kcli.connectors.cdc.events import EventSettings
-from kcli.connectors.cdc.field_types import Modes
+from kcli.connectors.cdc.expressions import any_matches, expression
+from kcli.connectors.cdc.messages import MessageForm
 from kcli.connectors.cdc.tables import TableChoice
-from kcli.model.java_regex import JavaRegexError, compile_java
+from kcli.connectors.cdc.value_types import Modes
+from kcli.model.java_regex import JavaRegexError
 from kcli.model.java_text import split_list, trim
 
 _STRING, _INT, _LONG, _LIST = ConfigType.STRING, ConfigType.INT, ConfigType.LONG, ConfigType.LIST
@@ -46,7 +49,7 @@ class Expressions:
         assert value is None or isinstance(value, tuple)
         for item in value or ():
             try:
-                _expression(item)
+                expression(item)
             except JavaRegexError as error:
                 raise invalid_value(key, item, f"Invalid regex: {error}") from None
 
@@ -163,12 +166,14 @@ _EVENT_KEYS = (
     _key("decimal.handling.mode", _STRING, "precise", OneOf(("precise", "double", "string")), _MEDIUM,
          "The form of NUMERIC and MONEY."),
     _key("time.precision.mode", _STRING, "adaptive",
-         OneOf(("adaptive", "adaptive_time_microseconds", "connect")), _MEDIUM, "The form of dates and times."),
+         OneOf(("adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds")),
+         _MEDIUM, "The form of dates and times."),
     _key("binary.handling.mode", _STRING, "bytes",
          OneOf(("bytes", "base64", "base64-url-safe", "hex")), _LOW, "The form of BYTEA."),
     _key("interval.handling.mode", _STRING, "numeric", OneOf(("numeric", "string")), _LOW,
          "The form of INTERVAL: microseconds, or ISO 8601."),
-    _key("hstore.handling.mode", _STRING, "json", OneOf(("json",)), _LOW, "The form of HSTORE: a text of JSON."),
+    _key("hstore.handling.mode", _STRING, "json", OneOf(("json", "map")), _LOW,
+         "The form of HSTORE: a text of JSON, or a map."),
     _key("unavailable.value.placeholder", _STRING, "__debezium_unavailable_value", NonEmpty(), _MEDIUM,
          "The value of a large column that an update did not change, and that the server does not send."),
     _key("heartbeat.interval.ms", _INT, "0", _NOT_NEGATIVE, _MEDIUM,
@@ -201,6 +206,14 @@ class Settings:
         _check_pairs(values)
         prefix = _text(values, "topic.prefix")
         key_columns = parse_key_columns(_text(values, "message.key.columns"))
+        modes = Modes(
+            decimal_handling=_text(values, "decimal.handling.mode"),
+            time_precision=_text(values, "time.precision.mode"),
+            binary_handling=_text(values, "binary.handling.mode"),
+            interval_handling=_text(values, "interval.handling.mode"),
+            hstore_handling=_text(values, "hstore.handling.mode"),
+            placeholder=_text(values, "unavailable.value.placeholder"),
+        )
         return cls(
             values,
             _connection(values),
@@ -211,13 +224,8 @@ class Settings:
                 key_columns=lambda table: next(
                     (columns for matches, columns in key_columns if matches(table)), None
                 ),
-                modes=Modes(
-                    decimal_handling=_text(values, "decimal.handling.mode"),
-                    time_precision=_text(values, "time.precision.mode"),
-                    binary_handling=_text(values, "binary.handling.mode"),
-                    interval_handling=_text(values, "interval.handling.mode"),
-                    placeholder=_text(values, "unavailable.value.placeholder"),
-                ),
+                rules=parse_rules(config),
+                modes=modes,
             ),
             EventSettings(
                 topic_prefix=prefix,
@@ -228,6 +236,7 @@ class Settings:
                 heartbeat_topic=f"{_text(values, 'topic.heartbeat.prefix')}.{prefix}",
                 message_topic=f"{prefix}.message",
                 captures_message=_filter(values, "message.prefix"),
+                message_form=MessageForm(modes),
                 has_context_headers=bool(values["extended.headers.enabled"]),
             ),
         )
@@ -278,21 +287,11 @@ def _table_filter(values: Mapping[str, ConfigValue]) -> Callable[[str, str], boo
 def _filter(values: Mapping[str, ConfigValue], what: str) -> Callable[[str], bool]:
     """Whether a name is included and not excluded. As in Debezium, an expression fits the whole name in any case."""
     included, excluded = (
-        [_expression(item) for item in _items(values, f"{what}.{side}.list")]
-        for side in ("include", "exclude")
+        any_matches(_items(values, f"{what}.{side}.list")) for side in ("include", "exclude")
     )
-
-    def accepts(name: str) -> bool:
-        if included:
-            return any(matches(name) for matches in included)
-        return not any(matches(name) for matches in excluded)
-
-    return accepts
-
-
-def _expression(text: str) -> Callable[[str], bool]:
-    pattern = compile_java(f"(?i){trim(text)}")
-    return lambda name: pattern.fullmatch(name) is not None
+    if _items(values, f"{what}.include.list"):
+        return included
+    return lambda name: not excluded(name)
 
 
 def parse_key_columns(text: str) -> list[tuple[Callable[[str], bool], Sequence[str]]]:
@@ -303,7 +302,7 @@ def parse_key_columns(text: str) -> list[tuple[Callable[[str], bool], Sequence[s
         names = split_list(columns)
         if not colon or not trim(table) or not all(names):
             raise ValueError(f"{part!r} is no table with columns")
-        parsed.append((_expression(table), names))
+        parsed.append((expression(table), names))
     return parsed
 
 

@@ -43,8 +43,8 @@ def array_items(text: str) -> list[str | None]:
     return items
 
 
-def hstore_json(text: str) -> str:
-    """The text of an hstore, such as `"a"=>"1", "b"=>NULL`, as a JSON object."""
+def hstore_pairs(text: str) -> dict[str, str | None]:
+    """The pairs of an hstore, such as `"a"=>"1", "b"=>NULL`."""
     pairs: dict[str, str | None] = {}
     position = 0
     while position < len(text):
@@ -53,7 +53,12 @@ def hstore_json(text: str) -> str:
             raise invalid_text("hstore", text)
         pairs[_unescaped(match[1])] = None if match[2] is None else _unescaped(match[2])
         position = match.end()
-    return json.dumps(pairs, ensure_ascii=False, separators=(",", ":"))
+    return pairs
+
+
+def hstore_json(text: str) -> str:
+    """The text of an hstore as a JSON object."""
+    return json.dumps(hstore_pairs(text), ensure_ascii=False, separators=(",", ":"))
 
 
 def _unescaped(text: str) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kcli.connectors.cdc.catalog import TableFacts
+from kcli.connectors.cdc.column_rules import ColumnRule, ColumnType, changed_type
 from kcli.connectors.cdc.defaults import field_default
-from kcli.connectors.cdc.field_types import Modes, TypeInfo, ValueType, value_type
+from kcli.connectors.cdc.field_types import value_type
 from kcli.connectors.cdc.pgoutput import Column, Missing, Relation, Tuple
+from kcli.connectors.cdc.value_types import Modes, TypeInfo, ValueType
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.schema import (
     INT64_SCHEMA,
@@ -76,12 +78,14 @@ class Field:
         return not self.schema.optional
 
     def lacks_value(self, raw: bytes | Missing | None) -> bool:
-        return raw is None or (raw is Missing.UNCHANGED and self.type.unavailable is None)
+        if raw is None:
+            return self.type.null is None
+        return raw is Missing.UNCHANGED and self.type.unavailable is None
 
     def value(self, raw: bytes | Missing | None) -> object:
         """The value of a text. Raises DataException with the name of the column."""
         if raw is None:
-            return None
+            return self.type.null
         if isinstance(raw, Missing):
             return self.type.unavailable
         try:
@@ -159,6 +163,8 @@ class TableChoice:
     key_columns: Callable[[str], Sequence[str] | None]
     """The columns of the key of `schema.table` in message.key.columns, or None for the primary key."""
     modes: Modes
+    rules: Sequence[ColumnRule] = ()
+    """The changes of chosen columns."""
 
 
 def build_table(
@@ -168,20 +174,28 @@ def build_table(
     full_name = f"{relation.schema}.{relation.table}"
     topic = _NOT_IN_TOPICS.sub("_", f"{choice.topic_prefix}.{full_name}")
     key_names = _key_names(relation, facts, choice.key_columns(full_name))
-    fields = {
-        column.name: _field(place, column, facts, types(column.type_oid), choice.modes)
-        for place, column in enumerate(relation.columns)
-    }
+    fields, included = {}, []
+    for place, column in enumerate(relation.columns):
+        field = fields[column.name] = _field(place, column, facts, types(column.type_oid), choice.modes)
+        if choice.includes(f"{full_name}.{column.name}"):
+            kind = ColumnType(types(column.type_oid), column.type_modifier)
+            included.append(_changed(field, choice.rules, full_name, kind))
     missing = [name for name in key_names if name not in fields]
     if missing:
         raise DataException(f"message.key.columns: the table {full_name} has no column {missing[0]}")
-    included = tuple(field for name, field in fields.items() if choice.includes(f"{full_name}.{name}"))
-    return _table(relation, topic, included, tuple(fields[name] for name in key_names))
+    return _table(relation, topic, tuple(included), tuple(fields[name] for name in key_names))
+
+
+def _changed(field: Field, rules: Sequence[ColumnRule], table: str, kind: ColumnType) -> Field:
+    type = changed_type(rules, table, field.name, kind, field.type)
+    if type is field.type:
+        return field
+    return replace(field, type=type, schema=replace(field.schema, parameters=type.schema.parameters))
 
 
 def _field(place: int, column: Column, facts: TableFacts, info: TypeInfo, modes: Modes) -> Field:
     kind = value_type(info, column.type_modifier, modes)
-    default = field_default(info, column.type_modifier, facts.defaults.get(column.name), kind)
+    default = field_default(info, facts.defaults.get(column.name), kind)
     is_optional = column.name not in facts.required
     return Field(place, column.name, kind, replace(kind.schema, optional=is_optional, default=default))
 

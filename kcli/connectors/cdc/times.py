@@ -78,8 +78,11 @@ def clock_text(micros: int, digits: int | None) -> str:
     return f"{hour:02}:{minute:02}:{second:02}{'.' if shown else ''}{shown}"
 
 
-def zoned_moment(text: str, digits: int) -> str:
-    """A `timestamptz` as io.debezium.time.ZonedTimestamp, such as `2024-02-29T10:00:01.250000Z`."""
+def zoned_moment(text: str, digits: int | None) -> str:
+    """A `timestamptz` as io.debezium.time.ZonedTimestamp, such as `2024-02-29T10:00:01.250000Z`.
+
+    A `timestamp` as io.debezium.time.IsoTimestamp has no zeros at the end of its fraction: `digits` is None.
+    """
     micros = moment_us(text)
     if micros is None:
         return text
@@ -87,8 +90,13 @@ def zoned_moment(text: str, digits: int) -> str:
     return f"{date_text(day)}T{clock_text(clock, digits)}Z"
 
 
+def iso_date(text: str) -> str:
+    """A `date` as io.debezium.time.IsoDate, such as `2024-02-29Z`."""
+    return text if text in _INFINITIES else f"{date_text(days(text))}Z"
+
+
 def zoned_clock(text: str) -> str:
-    """A `timetz` as io.debezium.time.ZonedTime, in UTC."""
+    """A `timetz` as io.debezium.time.ZonedTime, in UTC. A `time` as io.debezium.time.IsoTime."""
     return f"{clock_text(clock_us(text) % MICROS_PER_DAY, None)}Z"
 
 

@@ -7,7 +7,8 @@ from decimal import Decimal
 import pytest
 
 from kcli.connectors.cdc.defaults import field_default
-from kcli.connectors.cdc.field_types import BASE, DOMAIN, ENUM, Modes, TypeInfo, value_type
+from kcli.connectors.cdc.field_types import value_type
+from kcli.connectors.cdc.value_types import BASE, DOMAIN, ENUM, Modes, TypeInfo
 
 NUMERIC_5_2 = (5 << 16 | 2) + 4
 ZEROS = "00000000-0000-0000-0000-000000000000"
@@ -71,5 +72,13 @@ def test_a_long_expression_takes_little_time() -> None:
     assert default_of(TypeInfo("text"), -1, "a" * 100_000 + "!") is None
 
 
+def test_a_number_as_a_text_has_the_scale_of_its_column() -> None:
+    modes = Modes(decimal_handling="string")
+    for modifier, default in ((NUMERIC_5_2, "1.50"), (-1, "1.5")):
+        kind = value_type(TypeInfo("numeric"), modifier, modes)
+        assert field_default(TypeInfo("numeric"), "1.5", kind) == default
+        assert kind.convert("NaN") == "NaN"
+
+
 def default_of(info: TypeInfo, modifier: int, expression: str | None) -> object:
-    return field_default(info, modifier, expression, value_type(info, modifier, Modes()))
+    return field_default(info, expression, value_type(info, modifier, Modes()))

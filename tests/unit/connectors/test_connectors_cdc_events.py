@@ -9,7 +9,7 @@ import pytest
 
 from kcli.connectors.cdc.catalog import TableFacts
 from kcli.connectors.cdc.events import EventMaker, EventSettings
-from kcli.connectors.cdc.field_types import Modes, TypeInfo
+from kcli.connectors.cdc.messages import MessageForm
 from kcli.connectors.cdc.pgoutput import (
     Begin,
     Change,
@@ -29,6 +29,7 @@ from kcli.connectors.cdc.pgoutput import (
 )
 from kcli.connectors.cdc.positions import Phase, Position
 from kcli.connectors.cdc.tables import Table, TableChoice, build_table
+from kcli.connectors.cdc.value_types import Modes, TypeInfo
 from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.schema import SchemaType
@@ -43,7 +44,7 @@ FACTS = TableFacts(frozenset({"id", "size"}), ("id",))
 CHOICE = TableChoice("shop", lambda schema, table: True, lambda column: True, lambda table: None, Modes())
 SETTINGS = EventSettings(
     "shop", "db", "0.9", True, frozenset("t"), "__debezium-heartbeat.shop", "shop.message",
-    lambda prefix: prefix != "other", True,
+    lambda prefix: prefix != "other", MessageForm(Modes()), True,
 )  # fmt: skip
 CONTEXT = [
     ("__debezium.context.connectorLogicalName", "shop"),
@@ -150,7 +151,7 @@ def test_an_event_has_debeziums_envelope() -> None:
     source = value_of(record).get("source")
     assert isinstance(source, Struct)
     assert {item.name: value for item, value in source.items()} == {
-        "version": "0.9", "connector": "postgresql", "name": "shop", "ts_ms": 3000, "snapshot": "false", "db": "db",
+        "version": "0.9", "connector": "postgresql", "name": "shop", "ts_ms": 3000, "snapshot": None, "db": "db",
         "sequence": '["100","101"]', "ts_us": 3_000_000, "ts_ns": 3_000_000_000, "schema": "public", "table": "orders",
         "txId": 701, "lsn": 101, "xmin": None,
     }  # fmt: skip
@@ -255,6 +256,9 @@ def test_a_message_of_a_transaction_is_a_record() -> None:
         3000,
     ]
     assert record.source_offset["lsn_commit"] == 100
+    settings = replace(SETTINGS, message_form=MessageForm(Modes(binary_handling="hex")))
+    (record,) = Stream(settings=settings).transaction(LogicalMessage(True, 101, "audit", b"\0\xff"))
+    assert row(record, "message") == ["audit", "00ff"]
 
 
 def test_a_message_between_transactions_moves_the_position() -> None:

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from kcli.connectors.cdc.field_types import DOMAIN, ENUM, Modes, TypeInfo, value_type
+from kcli.connectors.cdc.field_types import value_type
 from kcli.connectors.cdc.nested_text import array_items, hstore_json
 from kcli.connectors.cdc.times import (
     clock_us,
@@ -18,6 +18,7 @@ from kcli.connectors.cdc.times import (
     zoned_clock,
     zoned_moment,
 )
+from kcli.connectors.cdc.value_types import DOMAIN, ENUM, Modes, TypeInfo
 from kcli.formats.connect.errors import DataException
 from kcli.formats.connect.schema import SchemaType, check_value
 from kcli.formats.connect.structs import Struct
@@ -103,6 +104,60 @@ def test_the_modes_choose_the_form() -> None:
     assert (hex_type.convert("\\x00ff"), hex_type.schema.type) == ("00ff", SchemaType.STRING)
     micros = value_type(TypeInfo("time"), 3, Modes(time_precision="adaptive_time_microseconds"))
     assert micros.schema.name == "io.debezium.time.MicroTime"
+
+
+TIMES = {"timestamp": "2020-01-02 03:04:05.678", "date": "2020-01-02", "time": "03:04:05.12"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("isostring", {
+            "timestamp": ("IsoTimestamp", "2020-01-02T03:04:05.678Z"), "date": ("IsoDate", "2020-01-02Z"),
+            "time": ("IsoTime", "03:04:05.12Z"),
+        }),
+        ("microseconds", {
+            "timestamp": ("MicroTimestamp", 1_577_934_245_678_000), "date": ("Date", 18_263),
+            "time": ("MicroTime", 11_045_120_000),
+        }),
+        ("nanoseconds", {
+            "timestamp": ("NanoTimestamp", 1_577_934_245_678_000_000), "date": ("Date", 18_263),
+            "time": ("NanoTime", 11_045_120_000_000),
+        }),
+        ("adaptive_time_microseconds", {
+            "timestamp": ("Timestamp", 1_577_934_245_678), "date": ("Date", 18_263),
+            "time": ("MicroTime", 11_045_120_000),
+        }),
+    ],
+)  # fmt: skip
+def test_the_precision_of_times_is_chosen(mode: str, expected: dict[str, tuple[str, object]]) -> None:
+    for name, text in TIMES.items():
+        type = value_type(TypeInfo(name), 3, Modes(time_precision=mode))
+        assert (type.schema.name, type.convert(text)) == (
+            f"io.debezium.time.{expected[name][0]}",
+            expected[name][1],
+        )
+        assert check_value(type.schema, type.fallback) == type.fallback
+
+
+def test_ends_of_the_ranges_of_times() -> None:
+    iso, nano = Modes(time_precision="isostring"), Modes(time_precision="nanoseconds")
+    assert value_type(TypeInfo("time"), -1, iso).convert("24:00:00") == "00:00:00Z"
+    assert value_type(TypeInfo("date"), -1, iso).convert("infinity") == "infinity"
+    timestamp = value_type(TypeInfo("timestamp"), -1, iso)
+    assert timestamp.convert("1969-12-31 23:59:59.999999") == "1969-12-31T23:59:59.999999Z"
+    timestamp = value_type(TypeInfo("timestamp"), -1, nano)
+    assert timestamp.convert("infinity") == 9_223_372_036_825_200_000
+    with pytest.raises(DataException, match="nanoseconds"):
+        timestamp.convert("2263-01-01 00:00:00")
+
+
+def test_an_hstore_is_a_map() -> None:
+    type = value_type(TypeInfo("hstore"), -1, Modes(hstore_handling="map", placeholder="?"))
+    for value in (type.convert('"a"=>"1", "b"=>NULL'), type.fallback, type.unavailable):
+        check_value(type.schema, value)
+    assert type.convert('"a"=>"1", "b"=>NULL') == {"a": "1", "b": None}
+    assert (type.fallback, type.unavailable) == ({}, {"?": "?"})
 
 
 def test_enums_domains_and_arrays() -> None:
