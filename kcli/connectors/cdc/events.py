@@ -24,6 +24,7 @@ from kcli.connectors.cdc.pgoutput import (
 )
 from kcli.connectors.cdc.positions import Phase, Position
 from kcli.connectors.cdc.tables import SOURCE_SCHEMA, Table, merged
+from kcli.connectors.cdc.transactions import Transaction
 from kcli.connectors.interface import Offset, Partition
 from kcli.connectors.records import Header, SourceRecord
 from kcli.formats.connect.schema import INT64_SCHEMA, STRING_SCHEMA, struct_schema
@@ -33,6 +34,8 @@ CONNECTOR_NAME = "postgresql"
 _TASK_ID = "0"
 """The connector has one task."""
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
+_MESSAGES = "message"
+"""The name under which a transaction counts its messages."""
 _NO_TABLE = ("", "")
 """The schema and the table in the source of a message."""
 _OPERATIONS: Mapping[type, str] = {Insert: "c", Update: "u", Delete: "d"}
@@ -57,6 +60,8 @@ class EventSettings:
     """Whether a logical decoding message is captured, by its prefix."""
     message_form: MessageForm
     has_context_headers: bool
+    transaction_topic: str | None = None
+    """The topic of the beginnings and ends of transactions. None without provide.transaction.metadata."""
 
     @property
     def partition(self) -> Partition:
@@ -104,6 +109,7 @@ class EventMaker:
     _last_lsn: int = 0
     _event: int = 0
     _context_headers: tuple[Header, ...] = ()
+    _transaction: Transaction | None = None
 
     def __post_init__(self) -> None:
         self._resumed = self.position
@@ -122,10 +128,9 @@ class EventMaker:
         """The records of a message at `lsn`. Raises ProtocolError and DataException."""
         match message:
             case Begin():
-                self._begin = message
-                self._last_lsn, self._event = 0, 0
+                return self._begin_transaction(lsn, message)
             case Commit():
-                self._end_transaction(message)
+                return self._end_transaction(message)
             case Relation():
                 self._tables[message.oid] = self.describe(message)
             case TypeName():
@@ -138,11 +143,36 @@ class EventMaker:
                 return self._change_records(lsn, message)
         return []
 
-    def _end_transaction(self, commit: Commit) -> None:
+    def _begin_transaction(self, lsn: int, begin: Begin) -> list[SourceRecord]:
+        self._begin = begin
+        self._last_lsn, self._event = 0, 0
+        settings = self.settings
+        if settings.transaction_topic is None:
+            return []
+        self._transaction = Transaction(
+            settings.transaction_topic, settings.partition, begin.xid, begin.commit_us // 1000
+        )
+        if self._resumed is not None and self._resumed.xid == begin.xid:
+            return []  # the record was sent before
+        # A place before all changes. Their positions may be smaller than the end of the transaction before.
+        self.position = Position(
+            Phase.STREAM, self.position.commit_lsn, 0, xid=begin.xid, time_us=begin.commit_us
+        )
+        record = self._transaction.begin(lsn)
+        record.source_offset = self.position.offset
+        return [record]
+
+    def _end_transaction(self, commit: Commit) -> list[SourceRecord]:
+        transaction, self._transaction = self._transaction, None
         self._begin = None
         if self._resumed is not None and commit.commit_lsn > self._resumed.lsn:
             self._resumed = None
         self.position = replace(self.position, commit_lsn=commit.end_lsn)
+        if transaction is None:
+            return []
+        record = transaction.end(commit.end_lsn)
+        record.source_offset = self.position.offset
+        return [record]
 
     def _message_between_transactions(self, message: LogicalMessage) -> list[SourceRecord]:
         """The server sends the message again only if the stream begins before it, so its offset is its position."""
@@ -163,15 +193,18 @@ class EventMaker:
             raise ProtocolError("A change stands outside of a transaction")
         self._event = self._event + 1 if lsn == self._last_lsn else 0
         self._last_lsn = lsn
-        if self._resumed is not None and self._resumed.covers(begin.xid, lsn, self._event):
+        is_sent = self._resumed is not None and self._resumed.covers(begin.xid, lsn, self._event)
+        if is_sent and self._transaction is None:
             return []
         before = self.position
-        self.position = Position(
-            Phase.STREAM, before.commit_lsn, lsn, self._event, begin.xid, begin.commit_us
-        )
         sequence = f'["{before.commit_lsn}","{lsn}"]'
         origination = Origination(begin.commit_us, lsn, sequence, begin.xid)
         records = self._events(change, origination)
+        if is_sent:
+            return []  # the transaction has counted its events
+        self.position = Position(
+            Phase.STREAM, before.commit_lsn, lsn, self._event, begin.xid, begin.commit_us
+        )
         # A worker may store the offset of any record, so only the last record of a change may pass the change.
         for record in records:
             record.source_offset = before.offset
@@ -277,7 +310,7 @@ class EventMaker:
                 None if before is None else table.row(before),
                 None if after is None else table.row(after),
                 self._source(table.name, origination),
-                None,
+                self._block(".".join(table.name), origination),
                 op,
                 now_us // 1000,
                 now_us,
@@ -301,11 +334,17 @@ class EventMaker:
             self.settings.partition,
             None,
             self.settings.message_topic,
-            value=self.settings.message_form.value(message, source, None, self.now_us() // 1000),
+            value=self.settings.message_form.value(
+                message, source, self._block(_MESSAGES, origination), self.now_us() // 1000
+            ),
             value_schema=self.settings.message_form.schema,
             key=message_key(message),
             key_schema=MESSAGE_KEY,
         )
+
+    def _block(self, collection: str, origination: Origination) -> Struct | None:
+        """The place of an event in its transaction."""
+        return None if self._transaction is None else self._transaction.block(collection, origination.lsn)
 
     def _source(self, table: tuple[str, str], origination: Origination) -> Struct:
         settings, time_us = self.settings, origination.time_us

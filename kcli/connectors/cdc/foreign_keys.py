@@ -42,7 +42,6 @@ _REFUSED_PREFIXES: Mapping[str, str] = {
     "topic.delimiter": "the delimiter is always a point",
 }
 _REFUSED_UNLESS: Mapping[str, tuple[str, str]] = {
-    "provide.transaction.metadata": ("false", "the topic of transactions is not supported"),
     "include.schema.changes": ("false", "PostgreSQL has no topic of schema changes"),
     "include.schema.comments": ("false", _NOT_BUILT),
     "include.unknown.datatypes": ("true", "a column of an unknown type is always a text"),
@@ -55,7 +54,6 @@ _REFUSED_UNLESS: Mapping[str, tuple[str, str]] = {
     "topic.naming.strategy": ("io.debezium.schema.SchemaTopicNamingStrategy", _CLASSES),
     "converters": ("", _CLASSES),
     "post.processors": ("", _CLASSES),
-    "topic.transaction": ("transaction", "the topic of transactions is not supported"),
     "guardrail.collections.max": ("0", _NOT_BUILT),
 }
 """For each key, its only valid value, and the reason."""

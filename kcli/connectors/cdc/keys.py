@@ -181,6 +181,10 @@ _EVENT_KEYS = (
     _key("topic.heartbeat.prefix", _STRING, "__debezium-heartbeat", _TOPIC_PREFIX, _LOW,
          "The beginning of the name of the topic of heartbeats."),
     _key("heartbeat.action.query", _STRING, None, None, _LOW, "A statement that runs at each heartbeat."),
+    _key("provide.transaction.metadata", _BOOLEAN, "false", None, _LOW,
+         "Whether records announce the beginning and the end of each transaction, and events have a place in it."),
+    _key("topic.transaction", _STRING, "transaction", _TOPIC_PREFIX, _LOW,
+         "The end of the name of the topic of transactions, after topic.prefix."),
     _key("extended.headers.enabled", _BOOLEAN, "true", None, _LOW,
          "Whether headers of each record of a table name the connector and its task."),
     _key("max.batch.size", _INT, "2048", _POSITIVE, _MEDIUM, "The most changes of one poll."),
@@ -238,6 +242,11 @@ class Settings:
                 captures_message=_filter(values, "message.prefix"),
                 message_form=MessageForm(modes),
                 has_context_headers=bool(values["extended.headers.enabled"]),
+                transaction_topic=(
+                    f"{prefix}.{_text(values, 'topic.transaction')}"
+                    if values["provide.transaction.metadata"]
+                    else None
+                ),
             ),
         )
 

@@ -353,6 +353,63 @@ def test_a_restart_at_any_record_repeats_and_loses_nothing(same_lsn: bool) -> No
         )
 
 
+ANNOUNCED = replace(SETTINGS, transaction_topic="shop.transaction")
+
+
+def test_transactions_are_announced_and_count_their_events() -> None:
+    records = Stream(settings=ANNOUNCED).transaction(
+        Insert(1, ONE),
+        Update(1, texts("1", None, None), texts("2", "a", "9")),
+        LogicalMessage(True, 103, "audit", b""),
+    )
+    begin, *changes, end = records
+    assert (begin.topic, key_of(begin), begin.headers) == ("shop.transaction", ["701:101"], ())
+    assert value_of(begin).values == ["BEGIN", "701:101", None, None, 3000]
+    assert [field.name for field, _ in value_of(begin).items()] == [
+        "status", "id", "event_count", "data_collections", "ts_ms"
+    ]  # fmt: skip
+    assert begin.value_schema.name == "io.debezium.connector.common.TransactionMetadataValue"
+    assert begin.key_schema.name == "io.debezium.connector.common.TransactionMetadataKey"
+    blocks = [row(record, "transaction") for record in changes if record.value is not None]
+    assert blocks == [["701:101", 1, 1], ["701:102", 2, 2], ["701:102", 3, 3], ["701:103", 4, 1]]
+    status, name, count, collections, _ = value_of(end).values
+    assert (status, name, count, end.source_offset["lsn_commit"]) == ("END", "701:105", 4, 105)
+    assert isinstance(collections, list)
+    assert [item.values for item in collections] == [["public.orders", 3], ["message", 1]]
+
+
+def test_a_restart_in_an_announced_transaction_counts_all_of_its_events() -> None:
+    transactions = [
+        (
+            Insert(1, ONE),
+            Update(1, texts("1", None, None), texts("4", "a", "9")),
+            Insert(1, texts("2", "b", "9")),
+        ),
+        (Truncate((1,)),),  # a skipped operation
+        (Delete(1, texts("2", None, None)),),
+    ]
+
+    def shown(records: list[SourceRecord]) -> list[str]:
+        return [repr((record.topic, record.key, record.value, record.source_offset)) for record in records]
+
+    stream = Stream(settings=ANNOUNCED)
+    complete = [record for changes in transactions for record in stream.transaction(*changes)]
+    assert len(complete) == 13
+    for count in range(1, len(complete) + 1):
+        stored = json.loads(json.dumps(complete[count - 1].source_offset))
+        again = Stream(settings=ANNOUNCED, position=Position.of(stored))
+        again.lsn, again.xid = START.commit_lsn, 700
+        rest = []
+        for changes in transactions:
+            if again.lsn + 1 + len(changes) < stored["lsn_commit"]:
+                again.lsn, again.xid = again.lsn + len(changes) + 2, again.xid + 1
+                continue
+            rest += again.transaction(*changes)
+        # Only the records of a change that was cut off are repeated.
+        assert shown(rest) == shown(complete[len(complete) - len(rest) :])
+        assert len(complete) - count <= len(rest) <= len(complete) - count + 2
+
+
 def test_positions_and_offsets() -> None:
     for position in (
         START,

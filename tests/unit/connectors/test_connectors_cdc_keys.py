@@ -95,18 +95,18 @@ def test_passwords_are_not_shown() -> None:
 
 def test_keys_of_debezium_that_are_missing_here_are_refused_or_named() -> None:
     config = {
-        **NEEDED, "signal.data.collection": "a.b", "provide.transaction.metadata": "true", "database.foo": "1",
+        **NEEDED, "signal.data.collection": "a.b", "notification.enabled.channels": "log", "database.foo": "1",
         "converters": "x", "topic.naming.strategy": "io.debezium.schema.SchemaTopicNamingStrategy",
         "schema.name.adjustment.mode": "none", "transforms": "t", "key.converter": "k", "max.queue.size": "8192",
     }  # fmt: skip
     errors = PostgresConnector().validate(config)
     assert set(errors) == {
         "signal.data.collection",
-        "provide.transaction.metadata",
+        "notification.enabled.channels",
         "database.foo",
         "converters",
     }
-    assert "the topic of transactions is not supported" in errors["provide.transaction.metadata"][0]
+    assert "notifications are not supported" in errors["notification.enabled.channels"][0]
     assert list(keys_without_effect(config)) == ["max.queue.size"]
 
 
