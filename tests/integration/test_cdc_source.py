@@ -346,6 +346,50 @@ def test_logical_decoding_messages_are_read_once(captured: Captured) -> None:
         assert it.quiet() == []
 
 
+def test_a_snapshot_reads_chosen_tables_with_chosen_statements(captured: Captured) -> None:
+    create(captured, rows=4)
+    captured.execute("CREATE TABLE other AS SELECT 7 AS a", "ALTER TABLE other REPLICA IDENTITY FULL")
+    keys = {
+        "snapshot_include_collection_list": "public\\.orders", "snapshot_select_statement_overrides": "public.orders",
+        "snapshot_select_statement_overrides_public_orders": "SELECT * FROM orders WHERE id > 2 ORDER BY id DESC; ",
+        "snapshot_delay_ms": "1", "streaming_delay_ms": "1", "snapshot_mode": "configuration_based",
+        "snapshot_mode_configuration_based_snapshot_data": "true",
+        "snapshot_mode_configuration_based_start_stream": "true",
+    }  # fmt: skip
+    with running(captured, **keys) as it:
+        assert events(it.poll(2)) == [("r", 4), ("r", 3)]
+        captured.execute("UPDATE other SET a = 8")
+        assert events(it.poll(1)) == [("u", 8)]
+
+
+def test_replica_identities_and_connections_are_prepared(captured: Captured) -> None:
+    create(captured, rows=1)
+    captured.execute("CREATE TABLE marks (a INT)", "CREATE UNIQUE INDEX by_note ON orders (id)")
+    keys = {
+        "replica_identity_autoset_values": "public\\.orders:FULL",
+        "database_initial_statements": "SET search_path = public; INSERT INTO marks VALUES (1)",
+        "guardrail_collections_max": "2", "guardrail_collections_limit_action": "fail",
+    }  # fmt: skip
+    with running(captured, **keys, table_include_list="public\\.orders") as it:
+        it.poll(1)
+        captured.execute("UPDATE orders SET note = 'new'")
+        (updated,) = it.poll(1)
+        assert part(updated, "before").values == [1, "note 1"]
+        assert captured.database.rows("SELECT count(*) > 0 FROM marks") == [(True,)]
+    captured.execute("CREATE TABLE third (a INT)")
+    with (
+        running(captured, **keys) as it,
+        pytest.raises(ConnectException, match="3 tables are captured: expected at most 2"),
+    ):
+        it.poll(1)
+    keys = {"replica_identity_autoset_values": "public\\.orders:INDEX orders_pkey"}
+    with running(captured, Stored(it.stored.value), **keys) as again:
+        again.poll(1)
+        assert captured.database.rows("SELECT relreplident FROM pg_class WHERE relname = 'orders'") == [
+            ("i",)
+        ]
+
+
 def test_a_second_task_on_a_slot_gives_up_after_its_retries(captured: Captured) -> None:
     create(captured)
     with running(captured) as first:

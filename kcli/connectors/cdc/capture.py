@@ -12,12 +12,14 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from kcli.connectors.cdc.catalog import SERVER_VERSION_MIN, Catalog, Slot
-from kcli.connectors.cdc.connection import Connection, DatabaseError, lsn_text
+from kcli.connectors.cdc.catalog import Catalog, Slot
+from kcli.connectors.cdc.connection import Connection, DatabaseError, Stopped, lsn_text
 from kcli.connectors.cdc.events import EventMaker
-from kcli.connectors.cdc.keys import NO_DATA, Settings
+from kcli.connectors.cdc.keys import NO_DATA
 from kcli.connectors.cdc.pgoutput import Keepalive, Relation, parse_message
 from kcli.connectors.cdc.positions import Phase, Position
+from kcli.connectors.cdc.preparation import check_count, check_server, set_identities
+from kcli.connectors.cdc.settings import Settings, parse_statements
 from kcli.connectors.cdc.snapshot import BATCH_BYTES, Snapshot, begin_exported, begin_own
 from kcli.connectors.cdc.tables import Table, build_table
 from kcli.connectors.interface import Offset
@@ -31,19 +33,6 @@ _COMMITS_OF_DROPPED = 3
 
 def now_us() -> int:
     return time.time_ns() // 1000
-
-
-def check_server(connection: Connection) -> None:
-    """Raises ConnectException for a server that cannot be captured."""
-    if connection.server_version < SERVER_VERSION_MIN:
-        raise ConnectException(
-            f"PostgreSQL {connection.server_version // 10_000} is too old: expected 12 or newer"
-        )
-    ((level,),) = connection.texts("SHOW wal_level")
-    if level != "logical":
-        raise ConnectException(
-            f"wal_level is {level}: expected logical. Set wal_level=logical in postgresql.conf, and restart PostgreSQL"
-        )
 
 
 class Capture:
@@ -72,6 +61,8 @@ class Capture:
         """Connects for statements. Raises DatabaseError, and ConnectException for a server that cannot be captured."""
         self._session = session = Connection(self._settings.connection, self._stopping)
         check_server(session)
+        for statement in parse_statements(self._settings.text("database.initial.statements")):
+            session.rows(statement)
         self._catalog = Catalog(session)
 
     def read(self) -> list[SourceRecord]:
@@ -115,6 +106,8 @@ class Capture:
         self._tables = tables = [
             row for row in catalog.tables(via_root=via_root) if settings.choice.captures(*row[1:])
         ]
+        check_count(settings, len(tables))
+        set_identities(settings, catalog, tables)
         if settings.snapshot_mode != "initial_only":
             names = [(schema, name) for _, schema, name in tables]
             mode = settings.text("publication.autocreate.mode")
@@ -129,12 +122,18 @@ class Capture:
             return
         if self._must_announce(slot):
             return
+        self._delay("snapshot.delay.ms")
         maker = self._maker = self._new_maker(self._begin_snapshot(slot))
         assert self._session is not None, "connected above"
-        _log.info("Reading a snapshot of %d tables", len(tables))
+        read = [row for row in tables if settings.in_snapshot(".".join(row[1:]))]
+        _log.info("Reading a snapshot of %d tables", len(read))
         fetch_size = settings.number("snapshot.fetch.size")
-        self._snapshot_reader = Snapshot(self._session, catalog, maker, fetch_size)
-        self._snapshot = self._snapshot_reader.records(tables)
+        self._snapshot_reader = Snapshot(self._session, catalog, maker, fetch_size, settings.statements)
+        self._snapshot = self._snapshot_reader.records(read)
+
+    def _delay(self, key: str) -> None:
+        if self._stopping.wait(self._settings.seconds(key)):
+            raise Stopped
 
     def _new_maker(self, position: Position) -> EventMaker:
         return EventMaker(self._settings.events, position, self._describe, self._catalog.forget_types, now_us)
@@ -236,7 +235,11 @@ class Capture:
         assert self._session is not None, "`_begin` has connected"
         end = self._catalog.wal_end()
         position = begin_own(self._session, Position(Phase.STREAM, end, end, time_us=now_us()))
-        rows = Snapshot(self._session, self._catalog, self._new_maker(position), 1).records(self._tables)
+        tables = [row for row in self._tables if self._settings.in_snapshot(".".join(row[1:]))]
+        statements = self._settings.statements
+        rows = Snapshot(self._session, self._catalog, self._new_maker(position), 1, statements).records(
+            tables
+        )
         record = next(rows, None)
         rows.close()
         self._session.rows("ROLLBACK")
@@ -306,6 +309,8 @@ class Capture:
         return records
 
     def _started(self, maker: EventMaker) -> Connection:
+        if self._has_snapshot:
+            self._delay("streaming.delay.ms")
         stream = self._replication()
         position = maker.position.commit_lsn
         try:

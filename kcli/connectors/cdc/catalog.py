@@ -13,6 +13,7 @@ from kcli.formats.connect.errors import ConnectException
 
 SERVER_VERSION_MIN = 12_00_00
 """PostgreSQL 12 is the first version with generated columns, which the statements below read."""
+_IDENTITIES = {"d": "DEFAULT", "f": "FULL", "n": "NOTHING"}
 _UNKNOWN = TypeInfo("text")
 """A type that was dropped in the meantime. Its values stay texts."""
 
@@ -88,6 +89,18 @@ class Catalog:
             tuple(name for (name,) in key),
             {row[0]: row[1] for row in defaults},
         )
+
+    def identity(self, oid: int) -> str:
+        """The replica identity of a table, as in ALTER TABLE … REPLICA IDENTITY."""
+        ((identity, index),) = self._connection.texts(
+            "SELECT relreplident, (SELECT c.relname FROM pg_catalog.pg_index i"
+            " JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = t.oid AND i.indisreplident)"
+            f" FROM pg_catalog.pg_class t WHERE t.oid = {oid}"
+        )
+        return f"USING INDEX {quoted(index)}" if identity == "i" else _IDENTITIES[identity]
+
+    def set_identity(self, schema: str, table: str, identity: str) -> None:
+        self._connection.rows(f"ALTER TABLE {quoted(schema, table)} REPLICA IDENTITY {identity}")
 
     def forget_types(self) -> None:
         """Reads the types again at their next use, because an enum in one of them may have new labels."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from kcli import VERSION
 from kcli.config.definition import (
     ConfigDef,
-    ConfigError,
     ConfigKey,
     ConfigType,
     ConfigValue,
@@ -20,12 +18,9 @@ from kcli.config.definition import (
     Validator,
     invalid_value,
 )
-from kcli.connectors.cdc.column_rules import parse_rules
-from kcli.connectors.cdc.events import EventSettings
-from kcli.connectors.cdc.expressions import any_matches, expression
-from kcli.connectors.cdc.messages import MessageForm
-from kcli.connectors.cdc.tables import TableChoice
-from kcli.connectors.cdc.value_types import Modes
+from kcli.connectors.cdc.connection import quoted
+from kcli.connectors.cdc.expressions import expression
+from kcli.connectors.cdc.naming import ADJUSTMENTS
 from kcli.model.java_regex import JavaRegexError
 from kcli.model.java_text import split_list, trim
 
@@ -33,11 +28,14 @@ _STRING, _INT, _LONG, _LIST = ConfigType.STRING, ConfigType.INT, ConfigType.LONG
 _BOOLEAN = ConfigType.BOOLEAN
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 NO_DATA = ("no_data", "never")
-SNAPSHOT_MODES = ("always", "initial", "initial_only", *NO_DATA, "when_needed")
+CONFIGURATION_BASED = "configuration_based"
+SNAPSHOT_MODES = ("always", "initial", "initial_only", *NO_DATA, "when_needed", CONFIGURATION_BASED)
+OVERRIDES = "snapshot.select.statement.overrides"
 _OPERATIONS = ("c", "u", "d", "t", "none")
+_IDENTITIES = ("DEFAULT", "FULL", "NOTHING", "INDEX")
 _SLOT_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_")
 _SLOT_NAME_MAX = 63
-_SSL_KEYS = ("sslmode", "sslcert", "sslkey", "sslrootcert", "sslpassword")
+SSL_KEYS = ("sslmode", "sslcert", "sslkey", "sslrootcert", "sslpassword")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -115,6 +113,8 @@ _CONNECTION_KEYS = (
     _key("database.sslpassword", ConfigType.PASSWORD, None, None, _MEDIUM, "The password of database.sslkey."),
     _key("database.sslrootcert", _STRING, None, None, _MEDIUM,
          "The file of the certificates that sign the server's certificate."),
+    _key("database.initial.statements", _STRING, None, None, _LOW,
+         "Statements that set up a connection, with semicolons between them. Two semicolons stand for one."),
     _key("database.tcpKeepAlive", _BOOLEAN, "true", None, _MEDIUM, "Whether TCP looks for a lost connection."),
 )  # fmt: skip
 _STREAM_KEYS = (
@@ -132,6 +132,13 @@ _STREAM_KEYS = (
     _key("publication.autocreate.mode", _STRING, "all_tables",
          OneOf(("disabled", "all_tables", "filtered", "no_tables")), _MEDIUM,
          "Whether a missing publication is created: for all tables, for the captured tables, or for none."),
+    _key("replica.identity.autoset.values", _STRING, "", Matching(
+             lambda value: _parses(parse_identities, value), "expected schema.table:FULL,…", "schema.table:FULL,…"),
+         _MEDIUM, "Tables whose replica identity the task sets: FULL, DEFAULT, NOTHING or INDEX name."),
+    _key("guardrail.collections.max", _INT, "0", _NOT_NEGATIVE, _MEDIUM,
+         "The most tables that the connector may capture. 0 has no limit."),
+    _key("guardrail.collections.limit.action", _STRING, "warn", OneOf(("warn", "fail")), _MEDIUM,
+         "Whether more tables are logged, or fail the task."),
     _key("publish.via.partition.root", _BOOLEAN, "false", None, _LOW,
          "Whether changes of partitions are events of the partitioned table. For a new publication."),
     _key("status.update.interval.ms", _INT, "10000", _POSITIVE, _LOW,
@@ -156,6 +163,19 @@ _EVENT_KEYS = (
     _key("snapshot.mode", _STRING, "initial", OneOf(SNAPSHOT_MODES, ignore_case=True), _HIGH,
          "When the rows that exist are read: once (initial), never (no_data), at each start (always), once and then"
          " nothing else (initial_only), or also after the loss of the slot (when_needed)."),
+    *(_key(f"snapshot.mode.configuration.based.{name}", _BOOLEAN, "false", None, _LOW,
+           f"With snapshot.mode={CONFIGURATION_BASED}: {text}.")
+      for name, text in (
+          ("snapshot.data", "whether the rows that exist are read"),
+          ("start.stream", "whether changes are read"),
+          ("snapshot.on.data.error", "whether a snapshot is read again after the loss of the slot"),
+      )),
+    _key("snapshot.include.collection.list", _LIST, "", Expressions(), _MEDIUM,
+         "The tables whose rows a snapshot reads: regular expressions of schema.table. An empty list means all."),
+    _key(OVERRIDES, _LIST, "", None, _MEDIUM,
+         f"The tables whose rows a snapshot reads with a statement of its own, which is in {OVERRIDES}.SCHEMA.TABLE."),
+    _key("snapshot.delay.ms", _LONG, "0", _NOT_NEGATIVE, _LOW, "The wait before a snapshot."),
+    _key("streaming.delay.ms", _LONG, "0", _NOT_NEGATIVE, _LOW, "The wait between a snapshot and the stream."),
     _key("snapshot.fetch.size", _INT, "10240", _POSITIVE, _LOW, "The rows of one read in a snapshot."),
     _key("tombstones.on.delete", _BOOLEAN, "true", None, _MEDIUM,
          "Whether a record without a value follows the event of a delete."),
@@ -176,6 +196,11 @@ _EVENT_KEYS = (
          "The form of HSTORE: a text of JSON, or a map."),
     _key("unavailable.value.placeholder", _STRING, "__debezium_unavailable_value", NonEmpty(), _MEDIUM,
          "The value of a large column that an update did not change, and that the server does not send."),
+    _key("topic.delimiter", _STRING, ".", _TOPIC_PREFIX, _LOW, "The text between the parts of the names of topics."),
+    _key("schema.name.adjustment.mode", _STRING, "none", OneOf(ADJUSTMENTS), _LOW,
+         "Whether other characters than those of Avro's names are replaced in the names of schemas: by _ or a number."),
+    _key("field.name.adjustment.mode", _STRING, "none", OneOf(ADJUSTMENTS), _LOW,
+         "Whether other characters than those of Avro's names are replaced in the names of fields: by _ or a number."),
     _key("heartbeat.interval.ms", _INT, "0", _NOT_NEGATIVE, _MEDIUM,
          "How often a record is sent to the topic of heartbeats. 0 sends none."),
     _key("topic.heartbeat.prefix", _STRING, "__debezium-heartbeat", _TOPIC_PREFIX, _LOW,
@@ -193,116 +218,6 @@ _EVENT_KEYS = (
 KEYS = ConfigDef([*_CONNECTION_KEYS, *_STREAM_KEYS, *_FILTER_KEYS, *_EVENT_KEYS])
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The parsed configuration of the connector, and of its only task."""
-
-    values: Mapping[str, ConfigValue]
-    connection: Mapping[str, str] = field(repr=False)
-    """The parameters of libpq."""
-    choice: TableChoice
-    events: EventSettings
-
-    @classmethod
-    def of(cls, config: Mapping[str, str]) -> Settings:
-        """Parses a configuration. Raises ConfigError."""
-        values = KEYS.parse(config)
-        _check_pairs(values)
-        prefix = _text(values, "topic.prefix")
-        key_columns = parse_key_columns(_text(values, "message.key.columns"))
-        modes = Modes(
-            decimal_handling=_text(values, "decimal.handling.mode"),
-            time_precision=_text(values, "time.precision.mode"),
-            binary_handling=_text(values, "binary.handling.mode"),
-            interval_handling=_text(values, "interval.handling.mode"),
-            hstore_handling=_text(values, "hstore.handling.mode"),
-            placeholder=_text(values, "unavailable.value.placeholder"),
-        )
-        return cls(
-            values,
-            _connection(values),
-            TableChoice(
-                topic_prefix=prefix,
-                captures=_table_filter(values),
-                includes=_filter(values, "column"),
-                key_columns=lambda table: next(
-                    (columns for matches, columns in key_columns if matches(table)), None
-                ),
-                rules=parse_rules(config),
-                modes=modes,
-            ),
-            EventSettings(
-                topic_prefix=prefix,
-                database=_text(values, "database.dbname"),
-                version=VERSION,
-                tombstones=bool(values["tombstones.on.delete"]),
-                skipped=frozenset(_items(values, "skipped.operations")),
-                heartbeat_topic=f"{_text(values, 'topic.heartbeat.prefix')}.{prefix}",
-                message_topic=f"{prefix}.message",
-                captures_message=_filter(values, "message.prefix"),
-                message_form=MessageForm(modes),
-                has_context_headers=bool(values["extended.headers.enabled"]),
-                transaction_topic=(
-                    f"{prefix}.{_text(values, 'topic.transaction')}"
-                    if values["provide.transaction.metadata"]
-                    else None
-                ),
-            ),
-        )
-
-    @property
-    def snapshot_mode(self) -> str:
-        return self.text("snapshot.mode").lower()
-
-    def text(self, key: str) -> str:
-        return _text(self.values, key)
-
-    def number(self, key: str) -> int:
-        value = self.values[key]
-        assert isinstance(value, int), key
-        return value
-
-    def seconds(self, key: str) -> float:
-        return self.number(key) / 1000
-
-
-def _check_pairs(values: Mapping[str, ConfigValue]) -> None:
-    for what in ("schema", "table", "column", "message.prefix"):
-        include, exclude = f"{what}.include.list", f"{what}.exclude.list"
-        if values[include] and values[exclude]:
-            raise ConfigError(f"{include} and {exclude} cannot be set at the same time", key=exclude)
-    skipped = _items(values, "skipped.operations")
-    if "none" in skipped and len(skipped) > 1:
-        raise invalid_value("skipped.operations", values["skipped.operations"], "none stands alone")
-
-
-def _connection(values: Mapping[str, ConfigValue]) -> Mapping[str, str]:
-    parameters = {
-        "host": _text(values, "database.hostname"),
-        "port": str(values["database.port"]),
-        "user": _text(values, "database.user"),
-        "dbname": _text(values, "database.dbname"),
-        "keepalives": "1" if values["database.tcpKeepAlive"] else "0",
-    }
-    optional = {"password": "database.password", **{name: f"database.{name}" for name in _SSL_KEYS}}
-    return parameters | {name: _text(values, key) for name, key in optional.items() if values[key]}
-
-
-def _table_filter(values: Mapping[str, ConfigValue]) -> Callable[[str, str], bool]:
-    of_schema, of_table = _filter(values, "schema"), _filter(values, "table")
-    return lambda schema, table: of_schema(schema) and of_table(f"{schema}.{table}")
-
-
-def _filter(values: Mapping[str, ConfigValue], what: str) -> Callable[[str], bool]:
-    """Whether a name is included and not excluded. As in Debezium, an expression fits the whole name in any case."""
-    included, excluded = (
-        any_matches(_items(values, f"{what}.{side}.list")) for side in ("include", "exclude")
-    )
-    if _items(values, f"{what}.include.list"):
-        return included
-    return lambda name: not excluded(name)
-
-
 def parse_key_columns(text: str) -> list[tuple[Callable[[str], bool], Sequence[str]]]:
     """Parses message.key.columns. Raises ValueError."""
     parsed: list[tuple[Callable[[str], bool], Sequence[str]]] = []
@@ -315,13 +230,22 @@ def parse_key_columns(text: str) -> list[tuple[Callable[[str], bool], Sequence[s
     return parsed
 
 
-def _items(values: Mapping[str, ConfigValue], key: str) -> tuple[str, ...]:
-    value = values[key]
-    assert isinstance(value, tuple), key
-    return tuple(item for item in value if item)
+def parse_identities(text: str) -> list[tuple[Callable[[str], bool], str]]:
+    """Parses replica.identity.autoset.values: the replica identity in SQL by table. Raises ValueError."""
+    parsed: list[tuple[Callable[[str], bool], str]] = []
+    for part in filter(None, split_list(text)):
+        table, colon, identity = part.rpartition(":")
+        kind, _, index = trim(identity).partition(" ")
+        if not colon or kind.upper() not in _IDENTITIES or bool(trim(index)) != (kind.upper() == "INDEX"):
+            raise ValueError(f"{part!r} is no table with a replica identity")
+        sql = f"USING INDEX {quoted(trim(index))}" if index else kind.upper()
+        parsed.append((expression(table), sql))
+    return parsed
 
 
-def _text(values: Mapping[str, ConfigValue], key: str) -> str:
-    value = values[key]
-    assert value is None or isinstance(value, str), key
-    return value or ""
+def _parses(parse: Callable[[str], object], value: ConfigValue) -> bool:
+    try:
+        parse(value if isinstance(value, str) else "")
+    except (JavaRegexError, ValueError):
+        return False
+    return True

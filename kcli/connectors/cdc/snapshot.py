@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kcli.connectors.cdc.catalog import Catalog
@@ -49,11 +49,20 @@ def begin_own(connection: Connection, position: Position) -> Position:
 class Snapshot:
     """The records of a snapshot. `maker.position` is the position of the snapshot."""
 
-    def __init__(self, connection: Connection, catalog: Catalog, maker: EventMaker, fetch_size: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        catalog: Catalog,
+        maker: EventMaker,
+        fetch_size: int,
+        statements: Mapping[str, str],
+    ) -> None:
+        """`statements` select the rows of some tables, by `schema.table`."""
         self._connection = connection
         self._catalog = catalog
         self._maker = maker
         self._fetch_size = fetch_size
+        self._statements = statements
         self.size = 0
         """The bytes of all rows up to the last one that was returned."""
         self._xid: int | None = None
@@ -95,7 +104,9 @@ class Snapshot:
         ((kind,),) = self._connection.texts(
             f"SELECT relkind FROM pg_catalog.pg_class WHERE oid = {relation.oid}"
         )
-        source = name if kind == "p" else f"ONLY {name}"
+        statement = self._statements.get(f"{relation.schema}.{relation.table}")
+        # The statement ends before the bracket, also if its last line is a comment.
+        source = f"({statement}\n) AS kcli_table" if statement else name if kind == "p" else f"ONLY {name}"
         self._connection.rows(f"DECLARE kcli_rows NO SCROLL CURSOR FOR SELECT {columns} FROM {source}")
         count = min(self._fetch_size, _FIRST_ROWS)
         while rows := self._connection.rows(f"FETCH {count} FROM kcli_rows"):

@@ -8,12 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 
 from kcli.config.definition import ConfigError
-from kcli.connectors.cdc.capture import Capture, check_server
+from kcli.connectors.cdc.capture import Capture
 from kcli.connectors.cdc.connection import Connection, DatabaseError, Stopped
 from kcli.connectors.cdc.foreign_keys import keys_without_effect, refused_keys
-from kcli.connectors.cdc.keys import KEYS, Settings
+from kcli.connectors.cdc.keys import KEYS
 from kcli.connectors.cdc.pgoutput import ProtocolError
 from kcli.connectors.cdc.positions import Position
+from kcli.connectors.cdc.preparation import check_server
+from kcli.connectors.cdc.settings import Settings
 from kcli.connectors.interface import Config, Offset, Partition, SourceConnector, SourceTask
 from kcli.connectors.records import SourceRecord
 from kcli.formats.connect.errors import ConnectException, RetriableException

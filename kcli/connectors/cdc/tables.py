@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +9,7 @@ from kcli.connectors.cdc.catalog import TableFacts
 from kcli.connectors.cdc.column_rules import ColumnRule, ColumnType, changed_type
 from kcli.connectors.cdc.defaults import field_default
 from kcli.connectors.cdc.field_types import value_type
+from kcli.connectors.cdc.naming import Naming
 from kcli.connectors.cdc.pgoutput import Column, Missing, Relation, Tuple
 from kcli.connectors.cdc.value_types import Modes, TypeInfo, ValueType
 from kcli.formats.connect.errors import DataException
@@ -24,7 +24,6 @@ from kcli.formats.connect.schema import (
 )
 from kcli.formats.connect.structs import Struct
 
-_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 _SNAPSHOT_VALUES = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
 SOURCE_SCHEMA = struct_schema(
     {
@@ -99,6 +98,7 @@ class Table:
     """A captured table, as it is at a position of the stream."""
 
     relation: Relation
+    naming: Naming
     topic: str
     fields: tuple[Field, ...]
     key_fields: tuple[Field, ...]
@@ -141,7 +141,7 @@ class Table:
             else field
             for field in self.fields
         )
-        return _table(self.relation, self.topic, fields, self.key_fields)
+        return _table(self.relation, self.naming, fields, self.key_fields)
 
 
 def _filled(field: Field, values: Tuple) -> object:
@@ -155,7 +155,7 @@ def _filled(field: Field, values: Tuple) -> object:
 class TableChoice:
     """Which tables and columns are captured, how their topics are called, and which columns are keys."""
 
-    topic_prefix: str
+    naming: Naming
     captures: Callable[[str, str], bool]
     """Whether a table is captured, by its schema and name."""
     includes: Callable[[str], bool]
@@ -172,32 +172,32 @@ def build_table(
 ) -> Table:
     """Makes the schemas of a table. `types` are the types of the database by number."""
     full_name = f"{relation.schema}.{relation.table}"
-    topic = _NOT_IN_TOPICS.sub("_", f"{choice.topic_prefix}.{full_name}")
     key_names = _key_names(relation, facts, choice.key_columns(full_name))
     fields, included = {}, []
     for place, column in enumerate(relation.columns):
-        field = fields[column.name] = _field(place, column, facts, types(column.type_oid), choice.modes)
+        field = fields[column.name] = _field(place, column, facts, types(column.type_oid), choice)
         if choice.includes(f"{full_name}.{column.name}"):
             kind = ColumnType(types(column.type_oid), column.type_modifier)
-            included.append(_changed(field, choice.rules, full_name, kind))
+            included.append(_changed(field, choice.rules, full_name, column.name, kind))
     missing = [name for name in key_names if name not in fields]
     if missing:
         raise DataException(f"message.key.columns: the table {full_name} has no column {missing[0]}")
-    return _table(relation, topic, tuple(included), tuple(fields[name] for name in key_names))
+    return _table(relation, choice.naming, tuple(included), tuple(fields[name] for name in key_names))
 
 
-def _changed(field: Field, rules: Sequence[ColumnRule], table: str, kind: ColumnType) -> Field:
-    type = changed_type(rules, table, field.name, kind, field.type)
+def _changed(field: Field, rules: Sequence[ColumnRule], table: str, column: str, kind: ColumnType) -> Field:
+    type = changed_type(rules, table, column, kind, field.type)
     if type is field.type:
         return field
     return replace(field, type=type, schema=replace(field.schema, parameters=type.schema.parameters))
 
 
-def _field(place: int, column: Column, facts: TableFacts, info: TypeInfo, modes: Modes) -> Field:
-    kind = value_type(info, column.type_modifier, modes)
+def _field(place: int, column: Column, facts: TableFacts, info: TypeInfo, choice: TableChoice) -> Field:
+    kind = value_type(info, column.type_modifier, choice.modes)
     default = field_default(info, facts.defaults.get(column.name), kind)
     is_optional = column.name not in facts.required
-    return Field(place, column.name, kind, replace(kind.schema, optional=is_optional, default=default))
+    name = choice.naming.field(column.name)
+    return Field(place, name, kind, replace(kind.schema, optional=is_optional, default=default))
 
 
 def _key_names(relation: Relation, facts: TableFacts, chosen: Sequence[str] | None) -> Sequence[str]:
@@ -215,11 +215,12 @@ def _key_names(relation: Relation, facts: TableFacts, chosen: Sequence[str] | No
     return facts.primary_key if names.issuperset(facts.primary_key) else ()
 
 
-def _table(relation: Relation, topic: str, fields: tuple[Field, ...], key_fields: tuple[Field, ...]) -> Table:
-    row_schema = struct_schema(
-        {field.name: field.schema for field in fields}, name=f"{topic}.Value", optional=True
-    )
-    key_schema = struct_schema({field.name: field.schema for field in key_fields}, name=f"{topic}.Key")
+def _table(
+    relation: Relation, naming: Naming, fields: tuple[Field, ...], key_fields: tuple[Field, ...]
+) -> Table:
+    topic = naming.topic(relation.schema, relation.table)
+    row_schema = struct_schema(_schemas(fields), name=naming.schema(topic, "Value"), optional=True)
+    key_schema = struct_schema(_schemas(key_fields), name=naming.schema(topic, "Key"))
     envelope = struct_schema(
         {
             "before": row_schema,
@@ -231,12 +232,22 @@ def _table(relation: Relation, topic: str, fields: tuple[Field, ...], key_fields
             "ts_us": OPTIONAL_INT64_SCHEMA,
             "ts_ns": OPTIONAL_INT64_SCHEMA,
         },
-        name=f"{topic}.Envelope",
+        name=naming.schema(topic, "Envelope"),
         version=_ENVELOPE_VERSION,
     )
     return Table(
-        relation, topic, fields, key_fields, row_schema, key_schema if key_fields else None, envelope
+        relation, naming, topic, fields, key_fields, row_schema, key_schema if key_fields else None, envelope
     )
+
+
+def _schemas(fields: Sequence[Field]) -> dict[str, Schema]:
+    """The schemas of fields by name. Raises DataException for two columns with the same name after an adjustment."""
+    schemas = {field.name: field.schema for field in fields}
+    if len(schemas) < len(fields):
+        raise DataException(
+            "field.name.adjustment.mode gives two columns the same name: expected another mode"
+        )
+    return schemas
 
 
 def merged(new: Tuple, old: Tuple | None) -> Tuple:

@@ -8,6 +8,7 @@ from kcli.config.definition import ConfigError
 from kcli.connectors.cdc.catalog import TableFacts
 from kcli.connectors.cdc.column_rules import ColumnType, changed_type, is_rule, parse_rules
 from kcli.connectors.cdc.field_types import value_type
+from kcli.connectors.cdc.naming import Naming
 from kcli.connectors.cdc.pgoutput import Column, Missing, Relation
 from kcli.connectors.cdc.tables import TableChoice, build_table
 from kcli.connectors.cdc.value_types import DOMAIN, ENUM, Modes, TypeInfo, ValueType
@@ -114,7 +115,7 @@ def test_rows_are_masked_and_keys_are_not() -> None:
     relation = Relation(1, "s", "t", "d", (Column("id", True, 1043, -1), Column("note", False, 1043, -1)))
     facts = TableFacts(frozenset({"id", "note"}), ("id",), {"note": "'x'"})
     rules = parse_rules({"column.mask.with.2.chars": ".*"})
-    choice = TableChoice("shop", lambda *_: True, lambda _: True, lambda _: None, Modes(), rules)
+    choice = TableChoice(Naming("shop"), lambda *_: True, lambda _: True, lambda _: None, Modes(), rules)
     table = build_table(relation, facts, lambda oid: VARCHAR, choice)
     for raw in (b"secret", None, Missing.UNCHANGED):
         assert table.widened((b"1", raw)) is table

@@ -10,6 +10,7 @@ import pytest
 from kcli.connectors.cdc.catalog import TableFacts
 from kcli.connectors.cdc.events import EventMaker, EventSettings
 from kcli.connectors.cdc.messages import MessageForm
+from kcli.connectors.cdc.naming import Naming
 from kcli.connectors.cdc.pgoutput import (
     Begin,
     Change,
@@ -41,7 +42,9 @@ ORDERS = Relation(
     (Column("id", True, 23, -1), Column("note", False, 25, -1), Column("size", False, 23, -1)),
 )  # fmt: skip
 FACTS = TableFacts(frozenset({"id", "size"}), ("id",))
-CHOICE = TableChoice("shop", lambda schema, table: True, lambda column: True, lambda table: None, Modes())
+CHOICE = TableChoice(
+    Naming("shop"), lambda schema, table: True, lambda column: True, lambda table: None, Modes()
+)
 SETTINGS = EventSettings(
     "shop", "db", "0.9", True, frozenset("t"), "__debezium-heartbeat.shop", "shop.message",
     lambda prefix: prefix != "other", MessageForm(Modes()), True,

@@ -9,7 +9,9 @@ import pytest
 from kcli.config.definition import ConfigError
 from kcli.config.properties import load
 from kcli.connectors.cdc.foreign_keys import keys_without_effect, refused_keys
-from kcli.connectors.cdc.keys import KEYS, Settings
+from kcli.connectors.cdc.keys import KEYS, parse_identities
+from kcli.connectors.cdc.naming import Naming
+from kcli.connectors.cdc.settings import Settings, parse_statements
 from kcli.connectors.cdc.source import PostgresConnector
 from kcli.formats.connect.errors import ConnectException
 
@@ -76,6 +78,14 @@ def test_key_columns_are_chosen_by_table() -> None:
         ("skipped.operations", "t,none"),
         ("skipped.operations", "x"),
         ("column.exclude.list", "a"),
+        ("topic.delimiter", "/"),
+        ("field.name.adjustment.mode", "json"),
+        ("replica.identity.autoset.values", "a.b:ALL"),
+        ("replica.identity.autoset.values", "a.b:INDEX"),
+        ("replica.identity.autoset.values", "FULL"),
+        ("snapshot.mode", "configuration_based"),
+        ("snapshot.select.statement.overrides", "a.b"),
+        ("guardrail.collections.limit.action", "ignore"),
     ],
 )
 def test_invalid_values_are_refused(key: str, value: str) -> None:
@@ -108,6 +118,87 @@ def test_keys_of_debezium_that_are_missing_here_are_refused_or_named() -> None:
     }
     assert "notifications are not supported" in errors["notification.enabled.channels"][0]
     assert list(keys_without_effect(config)) == ["max.queue.size"]
+
+
+ACCEPTED = {
+    "database.query.timeout.ms": "600000", "lsn.flush.timeout.ms": "30000", "flush.lsn.source": "true",
+    "event.processing.failure.handling.mode": "fail", "max.queue.size.in.bytes": "0", "snapshot.max.threads": "1",
+    "query.fetch.size": "0", "xmin.fetch.interval.ms": "0", "slot.failover": "false",
+    "incremental.snapshot.watermarking.strategy": "INSERT_INSERT", "incremental.snapshot.chunk.size": "1024",
+    "snapshot.lock.timeout.ms": "10000", "snapshot.isolation.mode": "serializable", "snapshot.locking.mode": "none",
+    "snapshot.query.mode": "select_all", "schema.refresh.mode": "columns_diff", "signal.enabled.channels": "source",
+    "signal.poll.interval.ms": "5000", "include.unknown.datatypes": "false", "include.schema.comments": "false",
+    "table.ignore.builtin": "true", "snapshot.tables.order.by.row.count": "disabled", "converters": "",
+    "openlineage.integration.enabled": "false", "connection.validation.timeout.ms": "60000",
+    "transaction.metadata.factory": "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory",
+    "sourceinfo.struct.maker": "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker",
+}  # fmt: skip
+"""Keys that the connector does not have, with the defaults of Debezium."""
+REFUSED = (
+    "database.sslfactory", "slot.stream.params", "snapshot.mode.custom.name", "snapshot.query.mode.custom.name",
+    "snapshot.locking.mode.custom.name", "openlineage.integration.job.owners", "heartbeat.topics.prefix",
+    "signal.data.collection", "notification.enabled.channels", "notification.sink.topic.name", "custom.metric.tags",
+    "internal.log.position.check.enable", "internal.snapshot.scan.all.columns.force", "signal.kafka.topic",
+    "column.mask.hash", "column.truncate.to.x.chars",
+)  # fmt: skip
+
+
+def test_the_defaults_of_debezium_are_accepted() -> None:
+    assert refused_keys(ACCEPTED) == {}
+    changed = {key: "other" for key in ACCEPTED if key not in keys_without_effect(ACCEPTED)}
+    assert list(refused_keys(changed)) == list(changed)
+
+
+def test_keys_that_would_change_events_are_refused() -> None:
+    assert list(refused_keys(dict.fromkeys(REFUSED, "x"))) == list(REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "mode"),
+    [
+        ("snapshot.data start.stream", "initial"),
+        ("snapshot.data", "initial_only"),
+        ("start.stream snapshot.on.data.error", "no_data"),
+        ("snapshot.data start.stream snapshot.on.data.error", "when_needed"),
+    ],
+)
+def test_a_mode_is_based_on_the_configuration(chosen: str, mode: str) -> None:
+    keys = {f"snapshot.mode.configuration.based.{name}": "true" for name in chosen.split()}
+    assert Settings.of({**NEEDED, "snapshot.mode": "CONFIGURATION_BASED", **keys}).snapshot_mode == mode
+
+
+def test_replica_identities_are_chosen_by_table() -> None:
+    chosen = parse_identities("public\\.orders:full, s\\..*:INDEX my Key,a.b:nothing,")
+    assert [identity for _, identity in chosen] == ["FULL", 'USING INDEX "my Key"', "NOTHING"]
+    assert [matches("s.x") for matches, _ in chosen] == [False, True, False]
+
+
+def test_initial_statements_are_divided_at_single_semicolons() -> None:
+    assert parse_statements("SET a = 1; SELECT ';;x' ;") == ["SET a = 1", "SELECT ';x'"]
+    assert parse_statements("") == []
+
+
+def test_names_are_joined_and_adjusted() -> None:
+    naming = Naming("a-b", "_", "avro", "avro")
+    assert naming.topic("s", "t x") == "a-b_s_t_x"
+    assert naming.schema("a-b_s", "Key") == "a_b_s.Key"
+    assert [naming.field(name) for name in ("a-b", "1c", "é", "a.b")] == ["a_b", "_1c", "_", "a_b"]
+    naming = Naming("p", schema_adjustment="avro_unicode", field_adjustment="avro_unicode")
+    assert naming.schema("p.We-ird_t", "Value") == "p.We_u002dird_u005ft.Value"
+    names = ("a-b", "1c", "é", "a.b", "_a", "\U0001f600")
+    assert [naming.field(name) for name in names] == [
+        "a_u002db", "_u0031c", "_u00e9", "a_u002eb", "_u005fa", "_ud83d_ude00"
+    ]  # fmt: skip
+    plain = Naming("p")
+    assert (plain.topic("s", "t"), plain.schema("p.s-t", "Key"), plain.field("1-c")) == (
+        "p.s.t",
+        "p.s-t.Key",
+        "1-c",
+    )
+    events = settings(topic_delimiter="_", provide_transaction_metadata="true").events
+    assert (events.heartbeat_topic, events.transaction_topic, events.message_topic) == (
+        "__debezium-heartbeat_shop", "shop_transaction", "shop.message"
+    )  # fmt: skip
 
 
 def test_a_validation_tells_that_the_server_is_not_reachable() -> None:
