@@ -126,6 +126,14 @@ def test_the_properties_of_confluents_tools(tools: Tools, registry: MemoryRegist
     read = tools.consume("props", "--value-format", "avro", "--key-format", "avro", *properties)
     assert read.stdout == b'5#1\t{"id":1,"note":null}#2\n6#1\tnull\n'
     assert read.stderr == b"Processed a total of 2 messages\n"
+    idle = ("--property", "skip.known.types=false", "--property", "value.schema.id=2")
+    read = tools.consume("props", "--value-format", "avro", "--schema-registry", registry.url, *idle)
+    assert read.stderr.splitlines()[:2] == [
+        b"WARN --property: ignored the unknown property value.schema.id.",
+        b"WARN skip.known.types has no effect: kcli registers no schemas of google.protobuf",
+    ]
+    refused = tools.consume("props", "--value-format", "avro", "--property", "rule.executors=encrypt")
+    assert refused.returncode == 1 and b"rule.executors: kcli executes no rules" in refused.stderr
     wrong = tools.produce(
         "props", b'{"id":1}\n', "--value-format", "avro", "--schema-registry", registry.url,
         "--property", f"value.schema={ORDER.replace('int', 'long')}", "--property", "auto.register=false",

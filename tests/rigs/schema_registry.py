@@ -147,7 +147,11 @@ class MemoryRegistry:
                     if wanted in [(ref["subject"], ref["version"]) for ref in held.get("references", [])]
                 )
             case "GET", ["metadata"]:
-                return self._known(subject)[-1]
+                wanted_properties = dict(zip(query["key"], query["value"], strict=True)).items()
+                for held in reversed(self._known(subject)):
+                    if wanted_properties <= ((held.get("metadata") or {}).get("properties") or {}).items():
+                        return held
+                raise Refused(40402, "Version latest not found.")
             case "DELETE", []:
                 versions = [held["version"] for held in self._known(subject)]
                 self.deleted |= {(subject, version) for version in versions}

@@ -158,7 +158,7 @@ class Deserializer(Generic[T]):
             subject = await self.subject_of(topic, writer)
         if subject is None:
             raise FormatError(f"use.latest.version: topic {topic} has no subject")
-        return await self._schemas.latest(subject)
+        return await self._schemas.latest(subject, self._settings.latest_metadata)
 
 
 @dataclass(frozen=True, slots=True)

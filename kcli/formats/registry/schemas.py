@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
-from kcli.formats.registry.documents import SchemaDefinition
+from kcli.formats.registry.documents import RegisteredSchema, SchemaDefinition
 from kcli.formats.registry.framing import SchemaKey
 from kcli.formats.registry.references import context_of, resolved_references
 from kcli.formats.schemas import ParsedSchema, SchemaReference, SchemaType, language_of
@@ -108,13 +108,19 @@ class Schemas:
         )
         return self._keep(_place(key, subject), schema)
 
-    async def latest(self, subject: str) -> LoadedSchema:
-        """Requests the latest version of a subject. Raises as `load` does."""
-        return await self.version(subject, LATEST)
+    async def latest(self, subject: str, metadata: Sequence[tuple[str, str]] = ()) -> LoadedSchema:
+        """Requests the latest version of a subject, whose metadata has these properties. Raises as `load` does."""
+        if not metadata:
+            return await self.version(subject, LATEST)
+        return await self._of_subject(
+            subject, await self.client.latest_with_metadata(subject, dict(metadata))
+        )
 
     async def version(self, subject: str, version: Version) -> LoadedSchema:
         """Requests a version of a subject. Raises as `load` does."""
-        answer = await self.client.version(subject, version)
+        return await self._of_subject(subject, await self.client.version(subject, version))
+
+    async def _of_subject(self, subject: str, answer: RegisteredSchema) -> LoadedSchema:
         return await self._loaded(
             answer.definition,
             subject=subject,

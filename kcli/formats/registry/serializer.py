@@ -105,12 +105,11 @@ class Serializer(Generic[T]):
             return self._compatible(own, chosen)
         subject = self._subject or await self._subject_of(topic, own)
         if own is None or settings.use_latest:
-            return self._compatible(own, await self._schemas.latest(subject))
+            return self._compatible(own, await self._schemas.latest(subject, settings.latest_metadata))
         assert self._own is not None
         if settings.auto_register:
-            answer = await self._schemas.client.register(
-                subject, RegisterRequest(self._own), normalize=settings.normalize
-            )
+            request = RegisterRequest(self._own, propagate_schema_tags=settings.propagates_tags or None)
+            answer = await self._schemas.client.register(subject, request, normalize=settings.normalize)
             registered = replace(own, id=answer.id, guid=guid_of(answer.guid), subject=subject)
         else:
             held = await self._schemas.client.look_up(subject, self._own, normalize=settings.normalize)

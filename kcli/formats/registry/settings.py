@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, Importance, OneOf, Range
+from kcli.formats.registry import unused_keys
+from kcli.formats.registry.unused_keys import refuse
 from kcli.model.java_text import trim
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ HEADER_PREFIX = "request.header."
 
 _LOGIN, _LOGIN_SOURCE = "basic.auth.user.info", "basic.auth.credentials.source"
 _TOKEN, _TOKEN_SOURCE = "bearer.auth.token", "bearer.auth.credentials.source"
-_PROXY = ("proxy.host", "proxy.port")
 URLS_MAX = 100
 
 _STRING, _INT, _SECRET = ConfigType.STRING, ConfigType.INT, ConfigType.PASSWORD
@@ -114,6 +115,7 @@ class RegistrySettings:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RegistrySettings:
         """Reads the properties of a client. Other keys are left alone. Raises ConfigError."""
+        refuse(unused_keys.CLIENT, properties, TLS_PREFIX)
         texts = {
             name: properties.get(f"{TLS_PREFIX}{name}", properties.get(name))
             for name in CLIENT_KEYS
@@ -121,11 +123,6 @@ class RegistrySettings:
         }
         texts[URL] = properties.get(URL)
         values = CLIENT_KEYS.parse({name: text for name, text in texts.items() if text is not None})
-        for name in _PROXY:
-            if properties.get(name):
-                raise ConfigError(
-                    f"{name}: requests to a schema registry cannot go through a proxy", key=name
-                )
         listed = values[URL]
         assert isinstance(listed, tuple)
         if not 0 < len(listed) <= URLS_MAX:

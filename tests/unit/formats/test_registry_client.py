@@ -95,6 +95,7 @@ def test_the_other_operations_have_their_endpoints(registry: MemoryRegistry) -> 
         assert (await client.set_mode("IMPORT", "s", force=True)).mode == "IMPORT"
         assert (await client.mode("s")).mode == "IMPORT"
         assert (await client.delete_mode("s")).mode == "IMPORT"
+        registry.subjects["t"][0]["metadata"] = {"properties": {"a": "1", "b": "2", "c": "3"}}
         assert (await client.latest_with_metadata("t", {"a": "1", "b": "2"})).id == user
         assert registry.targets[-1] == "GET /subjects/t/metadata?key=a&key=b&value=1&value=2"
 

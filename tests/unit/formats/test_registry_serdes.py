@@ -17,6 +17,7 @@ import pytest
 from kcli.formats.codec import FormatError, Value
 from kcli.formats.protobuf.language import ProtobufSchema
 from kcli.formats.protobuf.messages import message_type
+from kcli.formats.registry import unused_keys
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.deserializer import Deserializer
 from kcli.formats.registry.documents import SchemaDefinition
@@ -31,9 +32,14 @@ from kcli.formats.registry.payloads import (
     value_encoder,
 )
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
-from kcli.formats.registry.serde_settings import SerdeSettings
+from kcli.formats.registry.serde_settings import (
+    SERDE_KEYS,
+    SerdeSettings,
+    is_registry_key,
+    unused_registry_keys,
+)
 from kcli.formats.registry.serializer import Serializer
-from kcli.formats.registry.settings import RegistrySettings
+from kcli.formats.registry.settings import CLIENT_KEYS, RegistrySettings
 from kcli.formats.schemas import SchemaReference, SchemaType
 from rigs.schema_registry import MemoryRegistry, memory_registry
 
@@ -326,6 +332,111 @@ def test_a_schema_is_looked_up_or_chosen_by_its_id_or_as_the_latest(registry: Me
     assert not [target for target in registry.targets if target.startswith("POST /subjects/t-value/versions")]
 
 
+def test_the_latest_version_may_be_chosen_by_its_metadata(registry: MemoryRegistry) -> None:
+    for text, release in ((V1, "1"), (V2, "1"), (V3, "2")):
+        metadata = {"properties": {"release": release, "team": "a"}}
+        registry.register("t-value", {"schema": text, "metadata": metadata})
+    chosen = {"use.latest.with.metadata": "release=1, team=a", "auto.register.schemas": "false"}
+    settings = SerdeSettings.of(chosen)
+    made = Serializer(schemas_of(registry), settings, value_encoder, own=SchemaDefinition(V1, "AVRO"))
+    raw, _ = made.serialize("t", {"a": 1})
+    assert raw == b"\0\0\0\0\2\2\6new"
+    mine = Deserializer(schemas_of(registry), settings, value_decode)
+    assert mine.deserialize("t", b"\0\0\0\0\1\2") == {"a": 1, "b": "new"}
+    none = SerdeSettings.of({"use.latest.with.metadata": "release=3"})
+    with pytest.raises(RegistryRefused, match="not found"):
+        Serializer(schemas_of(registry), none, value_encoder).serialize("t", {"a": 1})
+
+
+def test_an_id_has_its_own_check_of_compatibility(registry: MemoryRegistry) -> None:
+    number = str(registry.put("t-value", V3))
+    with pytest.raises(FormatError, match="cannot read values of the own schema"):
+        serializer(registry, V1, "AVRO", use_schema_id=number, latest_compatibility_strict="false").serialize(
+            "t", {"a": 1}
+        )
+    loose = serializer(registry, V1, "AVRO", use_schema_id=number, id_compatibility_strict="false")
+    assert loose.serialize("t", {"a": "x"})[0] == b"\0\0\0\0\1\2x"
+
+
+def test_tags_of_the_version_before_are_kept_on_request(registry: MemoryRegistry) -> None:
+    for tags in ("true", "false"):
+        serializer(registry, V1, "AVRO", propagate_schema_tags=tags).serialize("t", {"a": 1})
+    bodies = [call.body for call in registry.calls if call.method == "POST"]
+    assert [body.get("propagateSchemaTags") for body in bodies] == [True, None]
+
+
+CONFLUENTS_KEYS = """
+auto.register.schemas context.name.strategy execution.environment id.compatibility.strict key.schema.id.deserializer
+key.schema.id.serializer key.subject.name.strategy latest.cache.size latest.compatibility.strict
+max.schemas.per.subject normalize.schemas propagate.schema.tags rule.actions rule.executors rule.metrics.enable
+rule.service.loader.enable schema.format schema.reflection schema.registry.url schema.registry.url.randomize
+use.latest.version use.latest.with.metadata use.schema.guid use.schema.id validation.rules.executor.class
+validation.rules.fail.fast value.schema.id.deserializer value.schema.id.serializer value.subject.name.strategy
+basic.auth.credentials.source basic.auth.user.info bearer.auth.cache.expiry.buffer.seconds bearer.auth.client.id
+bearer.auth.client.secret bearer.auth.credentials.source bearer.auth.custom.provider.class
+bearer.auth.identity.pool.id bearer.auth.issuer.endpoint.url bearer.auth.logical.cluster bearer.auth.scope
+bearer.auth.scope.claim.name bearer.auth.sub.claim.name bearer.auth.token bearer.auth.uami.endpoint.query
+bearer.auth.uami.endpoint.url http.connect.timeout.ms http.read.timeout.ms latest.cache.ttl.sec max.retries
+missing.cache.size missing.id.cache.ttl.sec missing.schema.cache.ttl.sec missing.version.cache.ttl.sec proxy.host
+proxy.port retries.max.wait.ms retries.wait.ms url.randomize use.apache.http.client avro.reflection.allow.null
+avro.remove.java.properties avro.use.logical.type.converters validation.rules.execution avro.fail.on.trailing.data
+specific.avro.key.type specific.avro.reader specific.avro.value.type reference.lookup.only
+reference.subject.name.strategy skip.known.types derive.type specific.protobuf.key.type specific.protobuf.value.type
+json.default.property.inclusion json.envelope.detection json.fail.invalid.schema json.fail.unknown.properties
+json.indent.output json.oneof.for.nullables json.schema.scan.packages json.schema.spec.version
+json.validate.before.domain.rules json.write.dates.iso8601 json.key.type json.type.allowed.packages json.value.type
+type.property
+"""
+"""The keys of Confluent's serializers and clients in Java, 8.1."""
+
+
+def test_every_key_of_confluents_serializers_has_a_meaning() -> None:
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+    from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+
+    classes = (AvroDeserializer, AvroSerializer, JSONDeserializer, JSONSerializer)
+    keys = set(CONFLUENTS_KEYS.split())
+    for made in (*classes, ProtobufDeserializer, ProtobufSerializer):
+        keys |= set(made._default_conf)
+    assert [key for key in sorted(keys) if not is_registry_key(key)] == []
+    used = {*CLIENT_KEYS, *SERDE_KEYS}
+    assert not used & {*unused_keys.CLIENT, *unused_keys.SERDE}, "a key has one meaning"
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "reason"),
+    [
+        ("skip.known.types", "false", "kcli registers no schemas of google.protobuf"),
+        (
+            "reference.subject.name.strategy",
+            "io.x.DefaultReferenceSubjectNameStrategy",
+            "name them in value.refs",
+        ),
+        ("specific.avro.reader", "true", "kcli makes no Java objects"),
+        ("schema.registry.url.randomize", "true", "in their order"),
+    ],
+)
+def test_a_key_without_effect_is_named(key: str, text: str, reason: str) -> None:
+    (sentence,) = unused_registry_keys({"group.id": "g", "auto.register.schemas": "true", key: text})
+    assert sentence.startswith(f"{key} has no effect: ") and reason in sentence
+    SerdeSettings.of({key: text})
+
+
+def test_a_key_that_asks_for_what_kcli_does_has_no_warning() -> None:
+    properties = {
+        "skip.known.types": "true",
+        "specific.avro.reader": "False",
+        "url.randomize": "false",
+        "value.schema.id.deserializer": "io.confluent.DualSchemaIdDeserializer",
+        "context.name.strategy": "io.confluent.NullContextNameStrategy",
+        "use.deprecated.format": "false",
+        "validation.rules.execution": "DISABLED",
+    }
+    assert unused_registry_keys(properties) == []
+    assert SerdeSettings.of(properties) == SerdeSettings()
+
+
 def test_a_latest_version_that_cannot_read_the_own_schema_is_refused(registry: MemoryRegistry) -> None:
     registry.put("t-value", V3)
     with pytest.raises(FormatError, match=r"schema 1 cannot read values of the own schema: .*INT"):
@@ -349,8 +460,13 @@ def test_a_latest_version_that_cannot_read_the_own_schema_is_refused(registry: M
 def test_the_record_name_is_the_subject(
     registry: MemoryRegistry, text: str, kind: str, message: str | None, name: str
 ) -> None:
-    for strategy, subject in (("RecordNameStrategy", name), ("TopicRecordNameStrategy", f"t-{name}")):
-        properties = {"value_subject_name_strategy": strategy}
+    for key, strategy, subject in (
+        ("value_subject_name_strategy", "RecordNameStrategy", name),
+        ("value_subject_name_strategy", "TopicRecordNameStrategy", f"t-{name}"),
+        ("subject_name_strategy_type", "RECORD", name),
+    ):
+        registry.subjects.clear()
+        properties = {key: strategy}
         asyncio.run(serializer(registry, text, kind, message, **properties).prepare("t"))
         assert subject in registry.subjects
 
@@ -508,6 +624,13 @@ def test_a_header_needs_a_guid(registry: MemoryRegistry) -> None:
         ({"use.schema.id": "-2"}, "at least -1"),
         ({"auto.register.schemas": "maybe"}, "true or false"),
         ({"use.latest.version": "true", "auto.register.schemas": "true"}, "contradicts"),
+        ({"use.latest.with.metadata": "a=1", "auto.register.schemas": "true"}, "with.metadata contradicts"),
+        ({"use.latest.with.metadata": "a"}, "expected name=value, found a"),
+        ({"value.schema.id.deserializer": "x.Mine"}, "looks at the header first"),
+        ({"context.name.strategy": "x.Mine"}, "takes the context from the subject"),
+        ({"rule.executors": "encrypt"}, "rule.executors: kcli executes no rules"),
+        ({"subject.name.strategy": "x"}, "set key.subject.name.strategy or"),
+        ({"subject.name.strategy.type": "x"}, "unknown subject name strategy x"),
     ],
 )
 def test_wrong_settings_are_named(properties: dict[str, str], reason: str) -> None:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kcli.cli.output import warn
 from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.console.schema_options import DEFAULT_URL, FormatOptions, WritingFormatOptions
 from kcli.config.definition import ConfigError
@@ -23,6 +24,7 @@ from kcli.formats.registry.serde_settings import (
     VALIDATE,
     SerdeSettings,
     is_registry_key,
+    unused_registry_keys,
 )
 from kcli.formats.registry.settings import URL, RegistrySettings
 from kcli.formats.schemas import SchemaReference, SchemaType
@@ -31,15 +33,11 @@ SCHEMA_BYTES_MAX = 16 << 20
 """The largest schema file. A registry refuses schemas that are far smaller."""
 
 _TYPES = {"avro": SchemaType.AVRO, "protobuf": SchemaType.PROTOBUF, "json-schema": SchemaType.JSON}
-_TOOL_KEYS = (
-    *("auto.register", "schema.id.separator", "print.schema.ids"),
-    *(
-        f"{part}.{name}"
-        for part in ("key", "value")
-        for name in ("schema", "schema.file", "schema.id", "refs")
-    ),
-    *("key.serializer", "value.serializer"),
+_SCHEMA_KEYS = tuple(
+    f"{part}.{name}" for part in ("key", "value") for name in ("schema", "schema.file", "refs")
 )
+_READING_KEYS = (*_SCHEMA_KEYS, "schema.id.separator", "print.schema.ids")
+_WRITING_KEYS = (*_SCHEMA_KEYS, "auto.register", "key.schema.id", "value.schema.id", "key.serializer")
 _RAW_SERIALIZERS = ("StringSerializer", "ByteArraySerializer")
 
 
@@ -48,9 +46,10 @@ def without_registry_keys(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in properties.items() if not is_registry_key(name)}
 
 
-def is_known(name: str) -> bool:
+def is_known(options: FormatOptions, name: str) -> bool:
     """Whether a property of a reader or a formatter has a meaning for schemas."""
-    return name in _TOOL_KEYS or name.startswith("sasl.") or is_registry_key(name)
+    tool_keys = _WRITING_KEYS if isinstance(options, WritingFormatOptions) else _READING_KEYS
+    return name in tool_keys or name.startswith("sasl.") or is_registry_key(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +80,8 @@ def formats_of(options: FormatOptions, client: Mapping[str, str], properties: Ma
     merged[URL] = options.schema_registry or merged.get(URL) or DEFAULT_URL
     if "auto.register" in properties:
         merged[AUTO_REGISTER] = properties["auto.register"]
+    for sentence in unused_registry_keys(merged):
+        warn(f"WARN {sentence}")
     try:
         schemas = Schemas(RegistryClient(RegistrySettings.of(merged)))
         return Formats(schemas, _part(options, merged, is_key=True), _part(options, merged, is_key=False))

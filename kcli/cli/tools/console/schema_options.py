@@ -67,7 +67,7 @@ def unknown_properties(options: FormatOptions, names: Iterable[str], known: Coll
         return unknown
     from kcli.cli.tools.console.schema_formats import is_known
 
-    return [name for name in unknown if not is_known(name)]
+    return [name for name in unknown if not is_known(options, name)]
 
 
 def refuse_without_format(options: FormatOptions) -> None:

@@ -6,6 +6,7 @@ what the job writes. Each Python worker asks the registry once for each schema w
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from kcli.formats.registry.errors import RegistryError
 from kcli.formats.registry.framing import Place
 from kcli.formats.registry.payloads import json_encoder, record_name, value_encoder
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
-from kcli.formats.registry.serde_settings import SerdeSettings
+from kcli.formats.registry.serde_settings import SerdeSettings, unused_registry_keys
 from kcli.formats.registry.serializer import Serializer
 from kcli.formats.registry.settings import URL, RegistrySettings
 from kcli.formats.registry.subjects import Subjects
@@ -32,6 +33,8 @@ from kcli.spark.jobs.shared.options import JobOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_log = logging.getLogger(__name__)
 
 TYPES = {"avro": SchemaType.AVRO, "protobuf": SchemaType.PROTOBUF, "json-schema": SchemaType.JSON}
 
@@ -65,6 +68,8 @@ class RegistryOptions(JobOptions):
         if value_format not in TYPES or self.schema_registry is None:
             return None
         texts = {**client_properties(self), URL: self.schema_registry}
+        for sentence in unused_registry_keys(texts):
+            _log.warning("%s", sentence)
         try:
             return RegistrySpec(
                 settings=RegistrySettings.of(texts),
@@ -129,7 +134,7 @@ async def _reader(schemas: Schemas, spec: RegistrySpec, topic: str | None) -> Lo
     subjects = Subjects(schemas.client, chosen.strategy, chosen.fallback, chosen.cluster_id)
     subject = spec.subject or await subjects.subject(topic or "", None, is_key=False)
     if spec.schema is None:
-        return await schemas.latest(subject)
+        return await schemas.latest(subject, spec.serde.latest_metadata)
     return await schemas.with_references(SchemaDefinition(_text(spec.schema), spec.type.value), subject)
 
 
