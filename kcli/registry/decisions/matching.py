@@ -73,19 +73,20 @@ def match_of_latest(
 def exact_match(
     rules: Rules, subject: str, candidate: Candidate, *, deleted: bool = False
 ) -> StoredSchema | None:
-    """Returns the newest version of a subject that has the digest of a schema. A live version comes first."""
+    """Returns the newest version of a subject that is equal to a schema. A live version comes first."""
     digest = digest_of(candidate.definition)
     versions = rules.state.versions(subject) if deleted else rules.state.live_versions(subject)
-    matches = [
-        old for old in versions if old.digest == digest and old.definition.type == candidate.definition.type
-    ]
+    matches = [old for old in versions if old.digest == digest and old.definition == candidate.definition]
     return max(matches, key=lambda schema: (not schema.deleted, schema.version), default=None)
 
 
 def equal_schemas(rules: Rules, subject: str, candidate: Candidate) -> list[StoredSchema]:
-    """Returns the versions of all subjects of the context that have the digest and the type of a schema."""
+    """Returns the versions of all subjects of the context that are equal to a schema.
+
+    Some definitions have one digest, because the digest of empty metadata is also the digest of empty rules.
+    """
     equal = rules.state.equal_schemas(context_of(subject), digest_of(candidate.definition))
-    return [schema for schema in equal if schema.definition.type == candidate.definition.type]
+    return [schema for schema in equal if schema.definition == candidate.definition]
 
 
 def first_match(rules: Rules, candidate: Candidate, versions: Sequence[StoredSchema]) -> Match | None:

@@ -55,6 +55,13 @@ def test_a_registered_schema_is_answered_without_a_record(topic: Topic) -> None:
     assert len(topic.records) == 1
 
 
+def test_definitions_with_one_digest_have_an_id_each(topic: Topic) -> None:
+    """The digest of empty metadata is that of empty rules, so it does not prove that two definitions are equal."""
+    metadata, rules = topic.register("s", A, metadata={}), topic.register("t", A, ruleSet={})
+    assert metadata.guid == rules.guid
+    assert places(metadata, rules, topic.register("u", A, ruleSet={})) == [(1, 1), (2, 1), (2, 1)]
+
+
 def test_one_text_has_one_id_in_all_subjects_of_a_context(topic: Topic) -> None:
     answers = [topic.register(subject, A) for subject in ("s", "t", ":.x:s", ":.x:t")]
     assert places(*answers) == [(1, 1)] * 4
