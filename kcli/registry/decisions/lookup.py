@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kcli.formats.registry.digests import digest_of_guid
@@ -166,11 +166,13 @@ def _match(
     return match_in_subject(rules, subject, completed, normalize=normalize, deleted=deleted)
 
 
-def _names(rules: Rules, subject: str) -> list[str]:
-    """The subject and, if it has no context, the subjects of all contexts with its name."""
+def _names(rules: Rules, subject: str) -> Iterator[str]:
+    """Yields the subject and, if it has no context, the subjects of all contexts with its name."""
     parsed = Subject.of(subject)
-    contexts = rules.state.contexts() if parsed.context == DEFAULT_CONTEXT else [parsed.context]
-    return [prefix_of(context) + parsed.name for context in contexts]
+    yield parsed.text
+    if parsed.context == DEFAULT_CONTEXT:
+        for context in rules.state.contexts()[1:]:
+            yield prefix_of(context) + parsed.name
 
 
 def _holder(rules: Rules, context: str, schema_id: int) -> StoredSchema | None:

@@ -6,6 +6,7 @@ registry that has just started reach the same state by the same code.
 
 from __future__ import annotations
 
+import bisect
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -73,7 +74,8 @@ class RegistryState:
     _subjects: dict[str, dict[int, StoredSchema]] = field(default_factory=dict)
     _contexts: dict[str, _Context] = field(default_factory=dict)
     _referrers: dict[SchemaKey, _Keys] = field(default_factory=dict)
-    _named_contexts: dict[str, None] = field(default_factory=dict)
+    _named_contexts: list[str] = field(default_factory=list)
+    """In their order, because a look-up without a context looks into all of them."""
     _forms: dict[RecordKey, tuple[bytes, ...]] = field(default_factory=dict)
 
     # What the records say.
@@ -141,10 +143,11 @@ class RegistryState:
 
     def contexts(self) -> list[str]:
         """The names of all contexts, of which the default context is the first."""
-        return [DEFAULT_CONTEXT, *sorted(self._named_contexts, key=text_order)]
+        return [DEFAULT_CONTEXT, *self._named_contexts]
 
     def has_context(self, context: str) -> bool:
-        return context in self._named_contexts
+        at = bisect.bisect_left(self._named_contexts, text_order(context), key=text_order)
+        return self._named_contexts[at : at + 1] == [context]
 
     def entries(self, key: RecordKey, value: bytes | None) -> tuple[Entry, ...]:
         """The records that set the value of a key, with the bytes that the key already has in the topic.
@@ -179,10 +182,7 @@ class RegistryState:
             case ScopeKey():
                 self._replay_scope(key, value)
             case ContextKey(context):
-                if value is None:
-                    self._named_contexts.pop(context, None)
-                elif context != DEFAULT_CONTEXT:
-                    self._named_contexts[context] = None
+                self._replay_context(context, is_named=value is not None and context != DEFAULT_CONTEXT)
             case IgnoredKey(KeyType.ASSOCIATION):
                 return Skipped(
                     f"the record at offset {offset} is an association, which this registry does not have"
@@ -190,6 +190,12 @@ class RegistryState:
             case IgnoredKey():
                 pass
         return None
+
+    def _replay_context(self, context: str, *, is_named: bool) -> None:
+        if is_named and not self.has_context(context):
+            bisect.insort(self._named_contexts, context, key=text_order)
+        elif not is_named and self.has_context(context):
+            self._named_contexts.remove(context)
 
     def _replay_schema(
         self, key: SchemaKey, raw_key: bytes, value: bytes | None, offset: int, timestamp_ms: int
@@ -277,7 +283,7 @@ class RegistryState:
             case ScopeKey(KeyType.MODE, subject):
                 return subject in self.modes
             case ContextKey(context):
-                return context in self._named_contexts
+                return self.has_context(context)
             case _:
                 return False
 

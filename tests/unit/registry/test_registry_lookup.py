@@ -8,11 +8,12 @@ import pytest
 
 from kcli.formats.registry.documents import ConfigUpdate, ContextId, ModeDocument, SubjectVersion
 from kcli.registry.decisions import lists
-from kcli.registry.decisions.deletion import delete_subject, delete_version
+from kcli.registry.decisions.deletion import delete_context, delete_subject, delete_version
 from kcli.registry.decisions.errors import RegistryError
 from kcli.registry.decisions.lists import Deleted
 from kcli.registry.decisions.lookup import get_by_guid, get_by_id, get_version, latest_with_metadata, look_up
 from kcli.registry.decisions.scopes import set_mode, update_config
+from kcli.registry.decisions.state import RegistryState
 from rigs.small_schemas import Topic, request
 
 A, AB, C = '{"a":null}', '{"a":null,"b":1}', '{"c":null}'
@@ -289,3 +290,28 @@ def test_contexts_are_listed_in_order(topic: Topic) -> None:
         topic.register(subject, A)
     assert lists.contexts(topic.rules) == [".", ".a", ".b"]
     assert lists.contexts(topic.rules, ".b") == [".b"]
+
+
+def test_a_known_subject_is_found_without_a_look_into_other_contexts(
+    filled: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unexpected(_: RegistryState) -> list[str]:
+        raise AssertionError("a registry may have thousands of contexts")
+
+    monkeypatch.setattr(RegistryState, "contexts", unexpected)
+    assert get_version(filled.rules, "s", 2).version == 2
+    assert get_by_id(filled.rules, 2, "s").version == 2
+    assert look_up(filled.rules, "s", request(AB)).version == 2
+
+
+def test_contexts_are_equal_in_any_order_of_their_records(topic: Topic) -> None:
+    other = Topic()
+    for subjects, registry in (((":.a:s", ":.b:s"), topic), ((":.b:s", ":.a:s"), other)):
+        for subject in subjects:
+            registry.register(subject, A)
+    assert topic.state.contexts() == other.state.contexts()
+    topic.carry_out(delete_subject(topic.rules, ":.a:s"))
+    topic.carry_out(delete_subject(topic.rules, ":.a:s", permanent=True))
+    topic.carry_out(delete_context(topic.rules, ":.a:"))
+    assert topic.state.contexts() == [".", ".b"] and not topic.state.has_context(".a")
+    assert topic.state.has_context(".b") and not topic.state.has_context(".c")
