@@ -17,6 +17,7 @@ from kcli.rdkafka.objects import Message
 Deserializer = Callable[[bytes], bytes]
 
 _PACKAGE = "org.apache.kafka.tools.consumer."
+_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror.formatters."
 _NO_TIMESTAMP, _CREATE_TIME, _LOG_APPEND_TIME = 0, 1, 2  # librdkafka's rd_kafka_timestamp_type_t
 _TIME_NAMES = {_CREATE_TIME: b"CreateTime:", _LOG_APPEND_TIME: b"LogAppendTime:"}
 
@@ -51,6 +52,8 @@ def formatter(class_name: str, properties: Mapping[str, str]) -> Formatter:
             return _coordinator_records("transaction_state", None)
         case "group.share.ShareGroupStateMessageFormatter":
             return _coordinator_records("share_state", None)
+        case _ if simple.startswith(_MIRROR_PACKAGE):
+            return _mirror_records(class_name)
         case _:
             raise UsageError(class_name)
 
@@ -341,5 +344,29 @@ def _coordinator_records(module: str, names: frozenset[str] | None) -> Formatter
             raise FormatError(f"Could not read record at offset {message.offset()} due to: {error}") from None
         shown = {"key": records.key_to_json(key), "value": value}
         return json_text.dumps(shown).encode()
+
+    return show
+
+
+def _mirror_records(class_name: str) -> Formatter:
+    """Returns a formatter for the records of an internal topic of MirrorMaker. Raises UsageError for an unknown
+    class."""
+    from kcli.connectors.mirror.records import Checkpoint, Heartbeat, InvalidMirrorRecord, OffsetSync
+
+    parsers: dict[str, Callable[[bytes | None, bytes | None], object]] = {
+        "OffsetSyncFormatter": OffsetSync.parse,
+        "CheckpointFormatter": Checkpoint.parse,
+        "HeartbeatFormatter": Heartbeat.parse,
+    }
+    parse = parsers.get(class_name.removeprefix(_MIRROR_PACKAGE))
+    if parse is None:
+        raise UsageError(class_name)
+
+    def show(message: Message) -> bytes:
+        try:
+            return f"{parse(message.key(), message.value())}\n".encode()
+        except InvalidMirrorRecord as error:
+            text = f"Could not read record at offset {message.offset()} due to: {error}"
+            raise FormatError(text) from None
 
     return show
