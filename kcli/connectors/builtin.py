@@ -28,7 +28,10 @@ _CONVERTERS = (
 )
 """Converters that convert keys, values and headers."""
 
-_REGISTRY_CONVERTERS = ("kcli.formats.connect.avro.converter:AvroConverter",)
+_REGISTRY_CONVERTERS = (
+    "kcli.formats.connect.avro.converter:AvroConverter",
+    "kcli.formats.connect.protobuf.converter:ProtobufConverter",
+)
 """Converters of keys and values whose schemas are in a registry."""
 
 BUILT_IN: Mapping[str, Sequence[str]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kcli.formats.connect.schema import Schema, SchemaType
 
@@ -20,10 +20,16 @@ class RecursiveSchema(Schema):
     def __init__(self, name: str | None, *, optional: bool) -> None:
         super().__init__(SchemaType.STRUCT, optional=optional, name=name)
 
+    def add_parameters(self, parameters: Mapping[str, str]) -> None:
+        """Adds parameters of the place of this schema, before the schema is complete."""
+        object.__setattr__(self, "parameters", {**(self.parameters or {}), **parameters})
+
     def close(self, target: Schema) -> None:
         """Takes the struct for which this schema stands."""
-        for attribute in ("version", "doc", "parameters", "fields", "positions"):
+        for attribute in ("version", "doc", "fields", "positions"):
             object.__setattr__(self, attribute, getattr(target, attribute))
+        if target.parameters is not None:
+            object.__setattr__(self, "parameters", {**target.parameters, **(self.parameters or {})})
         object.__setattr__(self, "target", target)
 
     def __eq__(self, other: object) -> bool:
@@ -32,6 +38,7 @@ class RecursiveSchema(Schema):
         return (
             isinstance(other, RecursiveSchema)
             and self.optional == other.optional
+            and self.parameters == other.parameters
             and self.fields is other.fields
         )
 

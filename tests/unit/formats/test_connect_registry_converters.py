@@ -12,6 +12,7 @@ from kcli.config.definition import ConfigError
 from kcli.formats.connect.avro.converter import AvroConverter
 from kcli.formats.connect.converter import NULL, SchemaAndValue
 from kcli.formats.connect.errors import DataException, RetriableException, java_chain
+from kcli.formats.connect.protobuf.converter import ProtobufConverter
 from kcli.formats.connect.registry_converter import IDLE_KEYS, REFUSED_KEYS, RegistryConverter
 from kcli.formats.connect.schema import (
     INT32_SCHEMA,
@@ -67,8 +68,11 @@ def test_a_schema_is_registered_once_for_each_topic(registry: MemoryRegistry) ->
     assert [*registry.subjects] == ["orders-value", "orders-key"]
 
 
-def test_a_value_is_read_with_the_version_of_its_subject(registry: MemoryRegistry) -> None:
-    avro_converter = converter(registry)
+@pytest.mark.parametrize("kind", [AvroConverter, ProtobufConverter])
+def test_a_value_is_read_with_the_version_of_its_subject(
+    registry: MemoryRegistry, kind: type[RegistryConverter]
+) -> None:
+    avro_converter = converter(registry, kind)
     for topic in ("orders", "other"):
         data = avro_converter.from_connect(topic, ORDER, VALUE)
         schema, value = avro_converter.to_connect(topic, data)
@@ -93,6 +97,21 @@ def test_a_null_has_no_bytes_and_registers_nothing(registry: MemoryRegistry) -> 
     with pytest.raises(DataException, match="Found null value for non-optional schema"):
         avro_converter.from_connect("t", STRING_SCHEMA, None)
     assert not registry.subjects
+
+
+def test_protobuf_has_no_bytes_for_any_null(registry: MemoryRegistry) -> None:
+    assert converter(registry, ProtobufConverter).from_connect("t", STRING_SCHEMA, None) is None
+    with pytest.raises(DataException, match="values without a schema"):
+        converter(registry, ProtobufConverter).from_connect("t", None, "x")
+
+
+def test_a_message_of_any_path_is_read(registry: MemoryRegistry) -> None:
+    registry.put("t-value", 'syntax = "proto3";\nmessage A {}\nmessage B { int32 n = 1; }\n', "PROTOBUF")
+    _, value = converter(registry, ProtobufConverter).to_connect("t", prefix_of(1) + b"\2\2\x08\5")
+    assert isinstance(value, Struct) and value.values == [5]
+    for broken in (b"\2\6\x08\5", b"\2\2\x08", b""):
+        with pytest.raises(DataException, match="Failed to deserialize data for topic t to Protobuf:"):
+            converter(registry, ProtobufConverter).to_connect("t", prefix_of(1) + broken)
 
 
 def test_the_subject_may_be_the_name_of_the_record(registry: MemoryRegistry) -> None:
