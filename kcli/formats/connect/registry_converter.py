@@ -33,7 +33,7 @@ from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import GUID_BYTES, ID_BYTES, ID_MAGIC, Place, framed
 from kcli.formats.registry.payloads import record_name
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
-from kcli.formats.registry.serde_settings import SERDE_KEYS, SerdeSettings
+from kcli.formats.registry.serde_settings import SERDE_KEYS, SerdeSettings, unused_registry_keys
 from kcli.formats.registry.serializer import Encoder, Prepared, Serializer
 from kcli.formats.registry.settings import CLIENT_KEYS, RegistrySettings
 
@@ -41,15 +41,6 @@ LOG = logging.getLogger("kcli.connect.converter")
 
 NULL_VALUE: Final = "Found null value for non-optional schema"
 ID_STRICT: Final = "id.compatibility.strict"
-
-REFUSED_KEYS = (
-    "context.name.strategy", "propagate.schema.tags", "rule.actions", "rule.executors", "schema.format",
-    "schema.reflection", "use.latest.with.metadata", "use.schema.guid", "schema.backup.enabled",
-)  # fmt: skip
-"""Keys of Confluent's converters that change the values or their schemas, and that kcli cannot obey."""
-
-IDLE_KEYS = ("latest.cache.size", "max.schemas.per.subject", "schema.registry.url.randomize")
-"""Keys of Confluent's client without an effect here."""
 
 _ID_STRICT_KEY = ConfigKey(
     ID_STRICT,
@@ -81,7 +72,8 @@ class RegistryConverter(Converter):
 
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
         """Takes the configuration. Raises ConfigError."""
-        _refuse_keys(config)
+        for sentence in unused_registry_keys(config):
+            LOG.warning("%s", sentence)
         values = self.config_def.parse({**config, CONVERTER_TYPE.name: "key" if is_key else "value"})
         self._settings = serde_settings(config, is_key=is_key)
         self._schemas = Schemas(RegistryClient(RegistrySettings.of(config)))
@@ -228,12 +220,3 @@ def serde_settings(config: Mapping[str, str], *, is_key: bool) -> SerdeSettings:
         strict = _ID_STRICT_KEY.parse(config.get(ID_STRICT, "true"))
         return replace(settings, is_strict=strict is True)
     return settings
-
-
-def _refuse_keys(config: Mapping[str, str]) -> None:
-    for name in REFUSED_KEYS:
-        if config.get(name, "").lower() not in ("", "false"):
-            raise ConfigError(f"{name}: kcli's converters do not have this setting", key=name)
-    for name in IDLE_KEYS:
-        if name in config:
-            LOG.warning("%s has no effect on kcli's converters", name)

@@ -69,6 +69,7 @@ SERDE: dict[str, UnusedKey] = {
     "use.schema.guid": UnusedKey("kcli takes the id of a schema: use.schema.id", "", is_refused=True),
     "schema.format": UnusedKey("kcli registers the text of a schema as it is", "", is_refused=True),
     "schema.reflection": UnusedKey(_JAVA_CLASSES.reason, "false"),
+    "schema.backup.enabled": UnusedKey("kcli writes no second copy of a schema", "false", is_refused=True),
     "context.name.strategy": UnusedKey(
         "kcli takes the context from the subject, such as :.ctx:orders-value",
         "nullcontextnamestrategy",

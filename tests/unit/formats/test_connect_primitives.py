@@ -20,6 +20,7 @@ from kcli.formats.connect.primitives import (
     LongConverter,
     ShortConverter,
 )
+from kcli.formats.connect.registry_converter import RegistryConverter
 from kcli.formats.connect.schema import (
     BOOLEAN_SCHEMA,
     INT32_SCHEMA,
@@ -193,12 +194,14 @@ def test_an_unknown_charset_is_refused(name: str, java_class: str) -> None:
 
 @pytest.mark.parametrize("kind", built_in(CONVERTER).values())
 def test_each_converter_declares_its_keys_and_converts_headers(kind: type[Converter]) -> None:
-    assert issubclass(kind, GeneralConverter)
-    converter = kind()
-    converter.configure({})
     assert "converter.type" in kind.config_def and kind.java_class is not None
     for name, key in kind.config_def.items():
         assert key.documentation, f"{name} of {kind.__name__} needs a documentation"
+    if issubclass(kind, RegistryConverter):
+        return  # the headers have no subject, so these converters are for keys and values
+    assert issubclass(kind, GeneralConverter)
+    converter = kind()
+    converter.configure({})
     data = converter.from_connect_header("t", "h", None, None)
     assert data is None and converter.to_connect_header("t", "h", data).value is None
     converter.close()

@@ -13,7 +13,7 @@ from kcli.formats.connect.avro.converter import AvroConverter
 from kcli.formats.connect.converter import NULL, SchemaAndValue
 from kcli.formats.connect.errors import DataException, RetriableException, java_chain
 from kcli.formats.connect.protobuf.converter import ProtobufConverter
-from kcli.formats.connect.registry_converter import IDLE_KEYS, REFUSED_KEYS, RegistryConverter
+from kcli.formats.connect.registry_converter import RegistryConverter
 from kcli.formats.connect.schema import (
     INT32_SCHEMA,
     INT64_SCHEMA,
@@ -220,14 +220,17 @@ def test_a_refused_login_is_an_error_of_the_configuration(registry: MemoryRegist
         converter(registry, max_retries="0").from_connect("t", ORDER, VALUE)
 
 
-@pytest.mark.parametrize("key", REFUSED_KEYS)
+@pytest.mark.parametrize(
+    "key", ["context.name.strategy", "rule.executors", "schema.format", "use.schema.guid"]
+)
 def test_a_setting_that_kcli_cannot_obey_is_refused(registry: MemoryRegistry, key: str) -> None:
-    converter(registry, **{key: "false"})
     with pytest.raises(ConfigError, match=key):
-        converter(registry, **{key: "true"})
+        converter(registry, **{key: "other"})
 
 
-@pytest.mark.parametrize("key", IDLE_KEYS)
+@pytest.mark.parametrize(
+    "key", ["latest.cache.size", "max.schemas.per.subject", "schema.registry.url.randomize"]
+)
 def test_a_setting_without_an_effect_is_logged(
     registry: MemoryRegistry, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:
