@@ -18,9 +18,10 @@ from kcli.protocol.records.schema import Json
 
 
 def reference_from_json(value: object, path: str = "reference") -> SchemaReference:
+    """Reads a reference. Registries leave out an empty name, and the subject without a name."""
     members = Members.of(value, path)
     return SchemaReference(
-        members.required_text("name"), members.required_text("subject"), members.required_number("version")
+        members.text("name") or "", members.text("subject") or "", members.required_number("version")
     )
 
 

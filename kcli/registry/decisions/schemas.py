@@ -53,6 +53,9 @@ class SchemaParser:
         """Parses the schema of a request. A new schema may not refer to deleted versions. Raises RegistryError."""
         references, resolved = self._resolved(subject, definition, is_new=is_new)
         parsed = self._parse(definition, resolved, is_new=is_new)
+        if not parsed.canonical:
+            # A Protobuf file of comments has no canonical text, and a record without a text is no schema.
+            raise invalid_schema("Empty schema")
         if normalize:
             parsed = _normalized(parsed, definition)
             by_place = sorted(references, key=lambda reference: (reference.subject, reference.version))

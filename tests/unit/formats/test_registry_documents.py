@@ -142,7 +142,7 @@ def test_an_update_distinguishes_null_from_a_missing_member() -> None:
         (
             RegisterRequest,
             {"references": [{"name": "n"}]},
-            "request.references[0].subject: the member is missing",
+            "request.references[0].version: the member is missing",
         ),
         (RegisterRequest, {"references": [None]}, "request.references[0]: expected an object, found null"),
         (

@@ -190,3 +190,21 @@ def test_the_properties_can_reserve_fields_for_all_subjects() -> None:
         )
     topic.carry_out(update_config(topic.rules, "s", ConfigUpdate.from_json({"validateFields": False})))
     assert topic.register("s", AVRO[0], metadata=metadata).version == 1
+
+
+@pytest.mark.parametrize("text", ["// only a comment", "CgdkZWZhdWx0", ";"])
+def test_a_schema_without_a_canonical_text_is_refused(topic: Topic, text: str) -> None:
+    for check in (topic.post, lambda *a, **b: check_compatibility(topic.rules, a[0], request(a[1], **b))):
+        with pytest.raises(RegistryError) as raised:
+            check("s", text, schemaType="PROTOBUF")
+        assert (raised.value.code, raised.value.message) == (42201, "Empty schema")
+
+
+def test_a_reference_without_a_name_or_with_the_empty_subject_is_read_again(topic: Topic) -> None:
+    topic.post("", '"int"')
+    for name, subject in (("", "s"), ("n", "")):
+        topic.post("s", '"int"')
+        references = [{"name": name, "subject": subject, "version": 1}]
+        answer = topic.post(f"with-{name}", '"long"', references=references)
+        assert topic.restarted().state == topic.state
+        assert topic.post(f"with-{name}", '"long"', references=references).id == answer.id
