@@ -58,8 +58,19 @@ def parse(text: str) -> Parsed | None:
     if end < len(bare) and isinstance(value, (int, float)) and bare[end] not in " \t\n\r/":
         raise FormatError(f"the text is not JSON: unexpected character at position {end}")
     check_depth(value)
+    _refuse_half_pairs(text, value)
     # Comments have the length of the blanks that replace them, so the rest has its comments.
     return Parsed(value, text[end:].strip(" \t\n\r"))
+
+
+def _refuse_half_pairs(text: str, value: Json) -> None:
+    """Raises FormatError for half of a surrogate pair, which no text in UTF-8 has. An escape can write one."""
+    try:
+        text.encode()
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise FormatError("a text has half of a surrogate pair") from None
 
 
 def write(value: object) -> str:

@@ -44,6 +44,8 @@ def test_comments_are_accepted_outside_of_texts() -> None:
         ("1.0", "Schema not yet supported: 1.0"),
         ('"string" "int"', 'dangling content after end of schema: "int"'),
         ("NaN", "the text is not JSON: NaN is not a value"),
+        (r'{"type":"bytes","doc":"\ud800"}', "a text has half of a surrogate pair"),
+        (r'{"\udc00type":"bytes"}', "a text has half of a surrogate pair"),
         ("[" + "9" * 1001 + "]", "the text is not JSON: a number has more than 1000 digits"),
         ('"str', "the text is not JSON: Unterminated string"),
         ('{"type": "record", "name": "R", "fields": {}}', "Record has no fields: "),
