@@ -6,7 +6,7 @@ import re
 
 from kcli.formats.codec import FormatError
 from kcli.formats.protobuf.syntax import MAX_INT32, Block, Option, OptionValue, Word
-from kcli.formats.protobuf.tokens import Token, syntax_error, tokens_of
+from kcli.formats.protobuf.tokens import Token, is_unicode, syntax_error, tokens_of
 
 MAX_NAME_CHARS = 255
 """The longest name with its package. It bounds the number of scopes in which a name is looked for."""
@@ -93,7 +93,14 @@ class Cursor:
         return number
 
     def string(self) -> str:
-        """Returns a string. Strings that follow each other are one."""
+        """Returns a string in UTF-8, such as a name or a path."""
+        text = self.bytes_string()
+        if not is_unicode(text):
+            raise self.error("a string is not UTF-8")
+        return text
+
+    def bytes_string(self) -> str:
+        """Returns a string of any bytes. Strings that follow each other are one."""
         if not self.peek().is_quoted:
             raise self.error(f"expected a string instead of {_shown(self.take())}")
         parts = []
@@ -161,7 +168,7 @@ class Cursor:
             raise self.error(f"the value of an option is nested more than {MAX_DEPTH} deep")
         token = self.peek()
         if token.is_quoted:
-            return self.string()
+            return self.bytes_string()
         if self.skip("{"):
             return self._block("}", depth)
         if self.skip("<"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from kcli.formats.codec import FormatError
+from kcli.formats.protobuf.cursor import integer_of
 from kcli.formats.protobuf.names import Names, inner_scope
 from kcli.formats.protobuf.option_values import Options, file_descriptor_type, set_option, set_options
 from kcli.formats.protobuf.syntax import (
@@ -24,6 +25,7 @@ from kcli.formats.protobuf.syntax import (
     Service,
     Word,
 )
+from kcli.formats.protobuf.tokens import is_unicode
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pb2 import (
@@ -187,6 +189,8 @@ class _Builder:
             if option.name == "json_name" and not option.is_custom:
                 if not isinstance(option.value, str):
                     raise FormatError(f"json_name of field {field.name} is not a string")
+                if not is_unicode(option.value):
+                    raise FormatError(f"json_name of field {field.name} is not UTF-8")
                 result.json_name = option.value
             elif option.name == "default" and not option.is_custom:
                 result.default_value = _default(result, option)
@@ -319,7 +323,7 @@ def _default(field: FieldDescriptorProto, option: Option) -> str:
             for byte in value.encode(errors="surrogateescape")
         )
     if field.type == field.TYPE_STRING and isinstance(value, str):
-        if any("\udc80" <= character <= "\udcff" for character in value):
+        if not is_unicode(value):
             raise FormatError(f"the default of field {field.name} is not valid Unicode")
         return value
     if not isinstance(value, Word):
@@ -328,8 +332,6 @@ def _default(field: FieldDescriptorProto, option: Option) -> str:
 
 
 def _default_number(field: FieldDescriptorProto, text: str) -> str:
-    from kcli.formats.protobuf.cursor import integer_of
-
     if field.type in (field.TYPE_FLOAT, field.TYPE_DOUBLE, field.TYPE_BOOL, field.TYPE_ENUM):
         return text.removeprefix("+")
     number = integer_of(text)

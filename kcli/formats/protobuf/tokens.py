@@ -90,3 +90,8 @@ def _escaped(match: re.Match[str]) -> bytes:
     if (point := short or long) is not None:
         return chr(min(int(point, 16), 0x10FFFF)).encode(errors="replace")
     return _CONTROL.get(other) or other.encode()
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a string has no byte that is not UTF-8. The parser reads such a byte as a surrogate."""
+    return not any("\udc80" <= character <= "\udcff" for character in text)
