@@ -18,6 +18,7 @@ from kcli.cli.main import run
 from kcli.cli.man import ROOT_EXAMPLES
 from kcli.cli.syntax.registry import TOOLS
 from kcli.cli.tools.connect.rest_calls import URL_VARIABLE
+from kcli.cli.tools.schemas.connection import URL_VARIABLE as REGISTRY_VARIABLE
 from kcli.command.examples import Example
 from kcli.formats.registry.framing import id_prefix
 from kcli.testing.broker_process import BrokerProcess, free_port
@@ -48,8 +49,8 @@ log.dirs=node-logs
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 CONNECT_URL = "http://localhost:8083"
 """Where the examples look for a worker of Kafka Connect."""
-REGISTRY_URL = "http://localhost:8081"
-"""Where the examples look for a schema registry."""
+REGISTRY_URLS = ("http://localhost:8081", "http://localhost:8082")
+"""Where the examples look for schema registries."""
 PAYMENT = '{"type":"record","name":"Payment","fields":[{"name":"cents","type":"long"}]}'
 LOGIN = f"""\
 security.protocol=SASL_PLAINTEXT
@@ -142,6 +143,7 @@ def registry(stage: tuple[BrokerProcess, Path]) -> Iterator[MemoryRegistry]:
     from confluent_kafka import Producer
 
     with memory_registry() as registry:
+        registry.check = {"is_compatible": True}
         prefix = id_prefix(registry.put("payments-value", PAYMENT))
         producer = Producer({"bootstrap.servers": stage[0].bootstrap})
         producer.produce("payments", prefix + b"\x54")
@@ -172,6 +174,8 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     records = [{"key": f"k{number}", "value": f"v{number}"} for number in range(3)]
     (tmp_path / "records.json").write_text("".join(json.dumps(record) + "\n" for record in records))
     (tmp_path / "payment.avsc").write_text(PAYMENT)
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas/payments-value.avsc").write_text(PAYMENT)
     (tmp_path / "payments.jsonl").write_text('{"cents": 1250}\n')
     (tmp_path / "server.properties").write_text(SERVER.format(broker=free_port(), controller=free_port()))
     return tmp_path
@@ -192,9 +196,11 @@ def test_an_example_does_what_its_command_promises(
         url = request.getfixturevalue("worker").url
         monkeypatch.setenv(URL_VARIABLE, url)
         example = replace(example, shell=example.shell.replace(CONNECT_URL, url))
-    if REGISTRY_URL in example.shell:
+    if example.shell.startswith("kcli schemas ") or any(url in example.shell for url in REGISTRY_URLS):
         url = request.getfixturevalue("registry").url
-        example = replace(example, shell=example.shell.replace(REGISTRY_URL, url))
+        monkeypatch.setenv(REGISTRY_VARIABLE, url)
+        for address in REGISTRY_URLS:
+            example = replace(example, shell=example.shell.replace(address, url))
     metrics = broker.overrides["kcli.metrics.listener"]
     shell = example.shell.replace("localhost:9092", broker.bootstrap).replace("localhost:9999", metrics)
     for address in ("localhost:9093", "h:9093"):

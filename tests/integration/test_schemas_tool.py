@@ -3,6 +3,8 @@ features."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import shlex
 from collections.abc import Callable, Iterator
@@ -14,6 +16,10 @@ import pytest
 
 from kcli.cli.main import run
 from kcli.cli.tools.schemas.connection import URL_VARIABLE
+from kcli.formats.registry.catalog import ALL_CONTEXTS
+from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.errors import RegistryRefused
+from kcli.formats.registry.settings import URL, RegistrySettings
 from rigs.registry_thread import registries, with_fewer_features
 
 ID = '{"name":"id","type":"int"}'
@@ -41,7 +47,7 @@ Tool = Callable[[str], Done]
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
     with registries(tmp_path_factory.mktemp("registries"), {}, {}) as started:
-        yield started
+        yield started.urls
 
 
 @pytest.fixture
@@ -71,11 +77,20 @@ def tool(
 
     yield call
     for url in urls:
-        for _ in range(2):  # A schema may refer to a subject that is deleted later.
-            for row in call(f"list --deleted --no-levels --output json --registry {url}").rows:
-                call(f"mode {shlex.quote(row['subject'])} --delete --registry {url}")
-                call(f"delete {shlex.quote(row['subject'])} --permanent --yes --registry {url}")
-        assert call(f"list --deleted --registry {url}").out == "There are no subjects.\n"
+        asyncio.run(clear(RegistryClient(RegistrySettings.of({URL: url}))))
+
+
+async def clear(client: RegistryClient) -> None:
+    """Deletes all subjects, those that others need last."""
+    while subjects := await client.subjects(prefix=ALL_CONTEXTS, deleted=True):
+        for subject in subjects:
+            for request in (
+                client.delete_mode(subject),
+                client.delete_subject(subject),
+                client.delete_subject(subject, permanent=True),
+            ):
+                with contextlib.suppress(RegistryRefused):  # there is none, or another schema needs it
+                    await request
 
 
 def test_a_schema_is_registered_once(tool: Tool) -> None:

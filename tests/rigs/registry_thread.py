@@ -9,6 +9,7 @@ import json
 import threading
 import urllib.request
 from collections.abc import Coroutine, Iterator, Mapping
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TypeVar
@@ -21,9 +22,17 @@ from rigs.registry_programs import registry
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The address of the broker, and the URLs of the registries."""
+
+    bootstrap: str
+    urls: list[str]
+
+
 @contextlib.contextmanager
-def registries(directory: Path, *settings: Mapping[str, str]) -> Iterator[list[str]]:
-    """The URLs of registries, one for each mapping of properties. Each has its own topic and its own group."""
+def registries(directory: Path, *settings: Mapping[str, str]) -> Iterator[Started]:
+    """A broker with registries, one for each mapping of properties. Each has its own topic and its own group."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -34,14 +43,14 @@ def registries(directory: Path, *settings: Mapping[str, str]) -> Iterator[list[s
 
     stack = contextlib.AsyncExitStack()
 
-    async def start() -> list[str]:
+    async def start() -> Started:
         broker = await stack.enter_async_context(node.running(directory))
         urls = []
         for number, properties in enumerate(settings):
             own = {"kafkastore.topic": f"_schemas{number}", "schema.registry.group.id": f"registry-{number}"}
             started = await stack.enter_async_context(registry(broker.port(), {**own, **properties}))
             urls.append(started.url)
-        return urls
+        return Started(f"127.0.0.1:{broker.port()}", urls)
 
     try:
         yield wait(start())

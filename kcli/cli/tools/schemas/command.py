@@ -94,12 +94,12 @@ command = Command(
         Example("List the subjects of a registry on this machine:", "kcli schemas list"),
         Example(
             "Fail a build if a schema would break consumers:",
-            "kcli schemas check schemas/ --registry http://registry:8081",
+            "kcli schemas check schemas/ --registry http://localhost:8081",
         ),
         Example(
             "Copy a registry to another one, with all ids:",
-            "kcli schemas export backup --registry http://old:8081\n"
-            "kcli schemas import backup --registry http://new:8081",
+            "kcli schemas export backup --registry http://localhost:8081\n"
+            "kcli schemas import backup --registry http://localhost:8082",
         ),
     ),
     exit_status=(
