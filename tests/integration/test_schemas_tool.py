@@ -89,7 +89,7 @@ async def clear(client: RegistryClient) -> None:
                 client.delete_subject(subject),
                 client.delete_subject(subject, permanent=True),
             ):
-                with contextlib.suppress(RegistryRefused):  # there is none, or another schema needs it
+                with contextlib.suppress(RegistryRefused):  # nothing to delete, or another schema needs it
                     await request
 
 
