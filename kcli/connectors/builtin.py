@@ -61,6 +61,7 @@ BUILT_IN: Mapping[str, Sequence[str]] = {
         "kcli.connectors.transforms.headers:DropHeaders",
         "kcli.connectors.transforms.extract_field:ExtractFieldKey",
         "kcli.connectors.transforms.extract_field:ExtractFieldValue",
+        "kcli.connectors.transforms.logical_tables:ByLogicalTableRouter",
         "kcli.connectors.transforms.new_record_state:ExtractNewRecordState",
         "kcli.connectors.transforms.filter:Filter",
         "kcli.connectors.transforms.flatten:FlattenKey",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from kcli.connectors.cdc.messages import MESSAGE_KEY, MessageForm, message_key
@@ -38,7 +38,6 @@ _MESSAGES = "message"
 """The name under which a transaction counts its messages."""
 _NO_TABLE = ("", "")
 """The schema and the table in the source of a message."""
-_OPERATIONS: Mapping[type, str] = {Insert: "c", Update: "u", Delete: "d"}
 _HEARTBEAT_KEY = struct_schema(
     {"serverName": STRING_SCHEMA}, name="io.debezium.connector.common.ServerNameKey", version=1
 )
@@ -224,18 +223,13 @@ class EventMaker:
             is_captured = self.settings.captures_message(change.prefix)
             return [self._message_record(change, origination)] if is_captured else []
         table = self._table(change.relation_oid)
-        if table is None or _OPERATIONS[type(change)] in self.settings.skipped:
+        if table is None:
             return []
         match change:
             case Insert(new=new):
-                table.check(new)
-                return [self._record(self._fitting(table, new), "c", None, new, origination)]
+                return self._insert(table, new, origination)
             case Update(old=old, new=new):
-                for values in (old, new):
-                    if values is not None:
-                        table.check(values)
-                new = merged(new, old)
-                return self._update(self._fitting(table, new), old, new, origination)
+                return self._update(table, old, new, origination)
             case Delete(old=old):
                 table.check(old)
                 return self._delete(table, old, origination)
@@ -252,22 +246,35 @@ class EventMaker:
             self._tables[table.relation.oid] = widened
         return widened
 
+    def _insert(self, table: Table, new: Tuple, origination: Origination) -> list[SourceRecord]:
+        if "c" in self.settings.skipped:
+            return []
+        table.check(new)
+        return [self._record(self._fitting(table, new), "c", None, new, origination)]
+
     def _update(
         self, table: Table, old: Tuple | None, new: Tuple, origination: Origination
     ) -> list[SourceRecord]:
-        new_key = table.key(new)
-        old_key = None if old is None else table.key(old)
+        """An update of the key is a delete and an insert, also if updates are skipped."""
+        for values in (old, new):
+            if values is not None:
+                table.check(values)
+        new = merged(new, old)
+        new_key, old_key = table.key(new), None if old is None else table.key(old)
         if old is None or old_key is None or new_key is None or old_key.values == new_key.values:
-            return [self._record(table, "u", old, new, origination)]
-        assert table.key_schema is not None, "the table has keys"
-        gone = self._delete(table, old, origination)
-        for record in gone:
-            record.headers = (Header(_NEW_KEY, table.key_schema, new_key), *record.headers)
-        created = self._record(table, "c", None, new, origination)
-        created.headers = (Header(_OLD_KEY, table.key_schema, old_key), *created.headers)
-        return [*gone, created]
+            if "u" in self.settings.skipped:
+                return []
+            return [self._record(self._fitting(table, new), "u", old, new, origination)]
+        table = self._fitting(table, new)
+        gone, created = self._delete(table, old, origination), self._insert(table, new, origination)
+        for records, name, key in ((gone, _NEW_KEY, new_key), (created, _OLD_KEY, old_key)):
+            for record in records:
+                record.headers = (Header(name, key.schema, key), *record.headers)
+        return [*gone, *created]
 
     def _delete(self, table: Table, old: Tuple, origination: Origination) -> list[SourceRecord]:
+        if "d" in self.settings.skipped:
+            return []
         record = self._record(table, "d", old, None, origination)
         if not self.settings.tombstones:
             return [record]

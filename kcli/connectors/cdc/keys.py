@@ -18,9 +18,9 @@ from kcli.config.definition import (
     Validator,
     invalid_value,
 )
+from kcli.connectors.avro_names import ADJUSTMENTS
 from kcli.connectors.cdc.connection import quoted
 from kcli.connectors.cdc.expressions import expression
-from kcli.connectors.cdc.naming import ADJUSTMENTS
 from kcli.model.java_regex import JavaRegexError
 from kcli.model.java_text import split_list, trim
 

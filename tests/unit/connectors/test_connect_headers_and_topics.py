@@ -174,4 +174,4 @@ def test_every_key_has_a_documentation_and_every_class_a_version() -> None:
     for name, plugin in CLASSES.items():
         assert plugin.version == ("4.1.0" if name.startswith("org.apache.kafka.") else VERSION), name
         assert all(key.documentation for key in plugin.config_def.values()), name
-    assert len(CLASSES) == 30
+    assert len(CLASSES) == 31

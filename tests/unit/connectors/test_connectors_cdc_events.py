@@ -49,6 +49,7 @@ SETTINGS = EventSettings(
     "shop", "db", "0.9", True, frozenset("t"), "__debezium-heartbeat.shop", "shop.message",
     lambda prefix: prefix != "other", MessageForm(Modes()), True,
 )  # fmt: skip
+ANNOUNCED = replace(SETTINGS, transaction_topic="shop.transaction")
 CONTEXT = [
     ("__debezium.context.connectorLogicalName", "shop"),
     ("__debezium.context.taskId", "0"),
@@ -322,6 +323,16 @@ def test_skipped_operations_have_no_events() -> None:
     assert (truncate.key, value_of(truncate).get("before")) == (None, None)
 
 
+@pytest.mark.parametrize(("skipped", "expected"), [("u", "d-c"), ("d", "c"), ("c", "d-"), ("cd", "")])
+def test_a_changed_key_is_skipped_as_a_delete_and_a_create(skipped: str, expected: str) -> None:
+    settings = replace(ANNOUNCED, skipped=frozenset(skipped))
+    _, *records, end = Stream(settings=settings).transaction(
+        Update(1, texts("1", None, None), texts("2", "a", "9"))
+    )
+    assert "".join(str(op(record) or "-") for record in records) == expected
+    assert value_of(end).get("event_count") == len(expected.replace("-", ""))
+
+
 @pytest.mark.parametrize("same_lsn", [False, True])
 def test_a_restart_at_any_record_repeats_and_loses_nothing(same_lsn: bool) -> None:
     transactions = [
@@ -354,9 +365,6 @@ def test_a_restart_at_any_record_repeats_and_loses_nothing(same_lsn: bool) -> No
         assert first == max(place for place in change_begins if place <= count), (
             "only a begun change is repeated"
         )
-
-
-ANNOUNCED = replace(SETTINGS, transaction_topic="shop.transaction")
 
 
 def test_transactions_are_announced_and_count_their_events() -> None:
