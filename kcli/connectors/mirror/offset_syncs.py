@@ -23,8 +23,9 @@ ENTRIES = 64
 TOO_OLD = -1
 """The translation of an offset before the oldest known sync."""
 SYNCS_MAX = 1000
-"""The most syncs in a batch: far below the size that a broker accepts. A newer sync of a partition replaces a waiting
-one."""
+"""The most syncs in a batch: far below the size that a broker accepts."""
+WAITING_MAX = 10_000
+"""With more waiting syncs, only the newest of each partition is written. They wait if their topic is unavailable."""
 
 Entries = Sequence[OffsetSync]
 
@@ -158,7 +159,7 @@ class OffsetSyncQueue:
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
         self._copied: dict[TopicPartition, _Copied] = {}
-        self._due: dict[TopicPartition, OffsetSync] = {}
+        self._due: list[OffsetSync] = []
         self._delayed: dict[TopicPartition, OffsetSync] = {}
 
     def copied(self, partition: TopicPartition, upstream: int, downstream: int) -> None:
@@ -169,22 +170,25 @@ class OffsetSyncQueue:
         sync = OffsetSync(partition, upstream, downstream)
         if state.is_due(upstream, downstream, self._lag_max):
             self._delayed.pop(partition, None)
-            self._due[partition] = sync
+            self._add([sync])
         else:
             self._delayed[partition] = sync
 
     def commit(self) -> None:
         """The syncs that are not due become due."""
-        self._due |= self._delayed
+        self._add(list(self._delayed.values()))
         self._delayed.clear()
 
     def take(self) -> list[OffsetSync]:
         """Takes up to SYNCS_MAX syncs that are due, in the order in which they became due."""
-        taken = list(self._due.values())[:SYNCS_MAX]
-        for sync in taken:
-            del self._due[sync.partition]
+        taken, self._due = self._due[:SYNCS_MAX], self._due[SYNCS_MAX:]
         return taken
 
     def give_back(self, syncs: Sequence[OffsetSync]) -> None:
-        """The syncs could not be written. A newer sync of the same partition takes precedence."""
-        self._due = {sync.partition: sync for sync in syncs} | self._due
+        """The syncs could not be written, so they are taken again before the others."""
+        self._due[:0] = syncs
+
+    def _add(self, syncs: Sequence[OffsetSync]) -> None:
+        self._due += syncs
+        if len(self._due) > WAITING_MAX:
+            self._due = list({sync.partition: sync for sync in self._due}.values())

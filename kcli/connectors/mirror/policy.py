@@ -12,7 +12,8 @@ DEFAULT_SEPARATOR = "."
 class ReplicationPolicy(Protocol):
     """Names remote topics, which are copies in the target cluster."""
 
-    names: InternalNames
+    @property
+    def names(self) -> InternalNames: ...
 
     def remote_topic(self, source: str, topic: str) -> str:
         """The name in the target of a topic of the cluster `source`."""

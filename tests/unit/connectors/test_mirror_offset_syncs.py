@@ -9,6 +9,7 @@ from kcli.connectors.mirror.offset_syncs import (
     ENTRIES,
     SYNCS_MAX,
     TOO_OLD,
+    WAITING_MAX,
     OffsetSyncQueue,
     OffsetSyncStore,
 )
@@ -26,7 +27,7 @@ def store_of(*syncs: tuple[int, int], keeps_history: bool = True) -> OffsetSyncS
     return store
 
 
-def test_translations() -> None:
+def test_translations_of_offsets_near_syncs() -> None:
     store = store_of((100, 50), (200, 150))
     assert store.translate(T0, 99) == TOO_OLD
     assert store.translate(T0, 100) == 50
@@ -129,7 +130,15 @@ def test_syncs_that_could_not_be_written() -> None:
     lost = queue.take()
     queue.copied(T1, 5, 5)
     queue.give_back(lost)
-    assert queue.take() == [OffsetSync(T0, 0, 0), OffsetSync(T1, 5, 5)]
+    assert queue.take() == [OffsetSync(T0, 0, 0), OffsetSync(T1, 0, 0), OffsetSync(T1, 5, 5)]
+
+
+def test_each_sync_that_is_due_is_written_because_old_offsets_need_it() -> None:
+    queue = OffsetSyncQueue(lag_max=100)
+    queue.copied(T0, 0, 0)
+    queue.copied(T0, 1, 1)
+    queue.commit()
+    assert queue.take() == [OffsetSync(T0, 0, 0), OffsetSync(T0, 1, 1)]
 
 
 def test_a_batch_of_syncs_is_bounded() -> None:
@@ -137,3 +146,10 @@ def test_a_batch_of_syncs_is_bounded() -> None:
     for number in range(SYNCS_MAX + 1):
         queue.copied(TopicPartition("t", number), 0, 0)
     assert (len(queue.take()), len(queue.take())) == (SYNCS_MAX, 1)
+
+
+def test_only_the_newest_syncs_wait_if_there_are_too_many() -> None:
+    queue = OffsetSyncQueue(lag_max=0)
+    for offset in range(WAITING_MAX + 1):
+        queue.copied(T0, offset, offset)
+    assert queue.take() == [OffsetSync(T0, WAITING_MAX, WAITING_MAX)]

@@ -38,7 +38,7 @@ def test_the_source_of_a_topic(topic: str, source: str, upstream: str, original:
     assert DEFAULT.original_topic(topic) == original
 
 
-def test_another_separator() -> None:
+def test_a_policy_with_another_separator() -> None:
     assert UNDERSCORE.remote_topic("A", "t.x") == "A_t.x"
     assert UNDERSCORE.topic_source("A.t") is None
     assert UNDERSCORE.names.offset_syncs("B") == "mm2-offset-syncs_B_internal"
@@ -48,7 +48,7 @@ def test_another_separator() -> None:
     assert DefaultReplicationPolicy("").topic_source("At") == "A"
 
 
-def test_the_identity_policy() -> None:
+def test_the_names_of_the_identity_policy() -> None:
     assert IDENTITY.remote_topic("A", "t") == IDENTITY.original_topic("t") == "t"
     assert (IDENTITY.topic_source("t"), IDENTITY.upstream_topic("t")) == ("A", "t")
     assert IDENTITY.remote_topic("A", "my-heartbeats") == "A.my-heartbeats"
@@ -62,16 +62,16 @@ def test_the_identity_policy() -> None:
 @pytest.mark.parametrize(
     "topic", ["__x", ".x", "mm2-configs.A.internal", "mm2x.internal", "A.checkpoints.internal"]
 )
-def test_internal_topics(topic: str) -> None:
+def test_internal_topics_are_recognised(topic: str) -> None:
     assert DEFAULT.names.is_internal(topic)
 
 
 @pytest.mark.parametrize("topic", ["x", "x.internal", "mm2", "connect-configs"])
-def test_other_topics(topic: str) -> None:
+def test_other_topics_are_not_internal(topic: str) -> None:
     assert not DEFAULT.names.is_internal(topic)
 
 
-def test_cycles() -> None:
+def test_a_cycle_is_recognised() -> None:
     assert comes_from(DEFAULT, "B.t", "B") and comes_from(DEFAULT, "C.B.t", "B")
     assert not comes_from(DEFAULT, "C.t", "B") and not comes_from(DEFAULT, "B", "B")
     assert comes_from(IDENTITY, "t", "A") and not comes_from(IDENTITY, "t", "B")
@@ -83,7 +83,7 @@ def test_heartbeats_are_recognised_after_any_number_of_copies() -> None:
     assert not is_heartbeats(DEFAULT, "heartbeats2") and not is_heartbeats(DEFAULT, "my-heartbeats")
 
 
-def test_copied_topics() -> None:
+def test_the_topics_that_are_copied() -> None:
     topics = NameFilter.of(["a.*", "b"], [r".*\.replica"])
     copied = CopiedTopics(topics, DEFAULT, "B")
     accepted = ("a", "abc", "b", "heartbeats", "A.heartbeats")
