@@ -30,6 +30,7 @@ _CONVERTERS = (
 
 _REGISTRY_CONVERTERS = (
     "kcli.formats.connect.avro.converter:AvroConverter",
+    "kcli.formats.connect.json_typed.converter:JsonSchemaConverter",
     "kcli.formats.connect.protobuf.converter:ProtobufConverter",
 )
 """Converters of keys and values whose schemas are in a registry."""

@@ -11,10 +11,10 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Final, NoReturn
 
-from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigType, ConfigValue, Importance
+from kcli.config.definition import ConfigDef, ConfigError, ConfigKey, ConfigValue
 from kcli.formats.codec import FormatError
 from kcli.formats.connect.converter import CONVERTER_TYPE, NULL, Converter, SchemaAndValue
 from kcli.formats.connect.data_keys import CACHE_SIZE
@@ -40,20 +40,13 @@ from kcli.formats.registry.settings import CLIENT_KEYS, RegistrySettings
 LOG = logging.getLogger("kcli.connect.converter")
 
 NULL_VALUE: Final = "Found null value for non-optional schema"
-ID_STRICT: Final = "id.compatibility.strict"
-
-_ID_STRICT_KEY = ConfigKey(
-    ID_STRICT,
-    ConfigType.BOOLEAN,
-    "true",
-    importance=Importance.LOW,
-    documentation="Whether the schema of use.schema.id must be able to read what the own schema writes.",
-)
+_REFUSED = ("schema.backup.enabled", "ignore.modern.dialects")
+"""Keys of Confluent's converters that change values, and that kcli cannot obey."""
 
 
 def registry_keys(*keys: ConfigKey) -> ConfigDef:
     """Returns the keys of a converter: those of the registry's client, of the serializers, and `keys`."""
-    return ConfigDef((CONVERTER_TYPE, *CLIENT_KEYS.values(), *SERDE_KEYS.values(), _ID_STRICT_KEY, *keys))
+    return ConfigDef((CONVERTER_TYPE, *CLIENT_KEYS.values(), *SERDE_KEYS.values(), *keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +65,6 @@ class RegistryConverter(Converter):
 
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
         """Takes the configuration. Raises ConfigError."""
-        for sentence in unused_registry_keys(config):
-            LOG.warning("%s", sentence)
         values = self.config_def.parse({**config, CONVERTER_TYPE.name: "key" if is_key else "value"})
         self._settings = serde_settings(config, is_key=is_key)
         self._schemas = Schemas(RegistryClient(RegistrySettings.of(config)))
@@ -211,12 +202,14 @@ _ID_MAGIC: Final = bytes((ID_MAGIC,))
 def serde_settings(config: Mapping[str, str], *, is_key: bool) -> SerdeSettings:
     """Reads the settings of the serializer and the deserializer. Raises ConfigError."""
     settings = SerdeSettings.of(config, is_key=is_key)
+    part = "key" if is_key else "value"
     if settings.place is not Place.PREFIX:
-        part = "key" if is_key else "value"
         raise ConfigError(
             f"{part}.schema.id.serializer: a converter of kcli writes the id before the value, not in a header"
         )
-    if settings.schema_id is not None:
-        strict = _ID_STRICT_KEY.parse(config.get(ID_STRICT, "true"))
-        return replace(settings, is_strict=strict is True)
+    for name in _REFUSED:
+        if config.get(name, "false").lower() != "false":
+            raise ConfigError(f"{name}: kcli's converters do not have this setting", key=name)
+    for text in unused_registry_keys(config):
+        LOG.warning("%s", text)
     return settings

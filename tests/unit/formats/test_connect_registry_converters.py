@@ -12,6 +12,7 @@ from kcli.config.definition import ConfigError
 from kcli.formats.connect.avro.converter import AvroConverter
 from kcli.formats.connect.converter import NULL, SchemaAndValue
 from kcli.formats.connect.errors import DataException, RetriableException, java_chain
+from kcli.formats.connect.json_typed.converter import JsonSchemaConverter
 from kcli.formats.connect.protobuf.converter import ProtobufConverter
 from kcli.formats.connect.registry_converter import RegistryConverter
 from kcli.formats.connect.schema import (
@@ -68,7 +69,7 @@ def test_a_schema_is_registered_once_for_each_topic(registry: MemoryRegistry) ->
     assert [*registry.subjects] == ["orders-value", "orders-key"]
 
 
-@pytest.mark.parametrize("kind", [AvroConverter, ProtobufConverter])
+@pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
 def test_a_value_is_read_with_the_version_of_its_subject(
     registry: MemoryRegistry, kind: type[RegistryConverter]
 ) -> None:
@@ -221,21 +222,19 @@ def test_a_refused_login_is_an_error_of_the_configuration(registry: MemoryRegist
 
 
 @pytest.mark.parametrize(
-    "key", ["context.name.strategy", "rule.executors", "schema.format", "use.schema.guid"]
+    ("key", "text"),
+    [("context.name.strategy", "a.Mine"), ("use.schema.guid", "x"), ("schema.backup.enabled", "true")],
 )
-def test_a_setting_that_kcli_cannot_obey_is_refused(registry: MemoryRegistry, key: str) -> None:
+def test_a_setting_that_kcli_cannot_obey_is_refused(registry: MemoryRegistry, key: str, text: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        converter(registry, **{key: "other"})
+        converter(registry, **{key: text})
 
 
-@pytest.mark.parametrize(
-    "key", ["latest.cache.size", "max.schemas.per.subject", "schema.registry.url.randomize"]
-)
 def test_a_setting_without_an_effect_is_logged(
-    registry: MemoryRegistry, key: str, caplog: pytest.LogCaptureFixture
+    registry: MemoryRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    converter(registry, **{key: "5"})
-    assert f"{key} has no effect" in caplog.text
+    converter(registry, max_schemas_per_subject="5")
+    assert "max.schemas.per.subject has no effect" in caplog.text
 
 
 def test_wrong_settings_are_refused(registry: MemoryRegistry) -> None:
