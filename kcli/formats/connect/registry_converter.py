@@ -40,8 +40,8 @@ from kcli.formats.registry.settings import CLIENT_KEYS, RegistrySettings
 LOG = logging.getLogger("kcli.connect.converter")
 
 NULL_VALUE: Final = "Found null value for non-optional schema"
-_REFUSED = ("schema.backup.enabled", "ignore.modern.dialects")
-"""Keys of Confluent's converters that change values, and that kcli cannot obey."""
+_REFUSED = ("ignore.modern.dialects",)
+"""Keys of the converters alone that change values, and that kcli cannot obey."""
 
 
 def registry_keys(*keys: ConfigKey) -> ConfigDef:

@@ -266,7 +266,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "payload", "reason"), WRONG)
-def test_what_does_not_fit_is_refused(registry: MemoryRegistry, text: str, payload: str, reason: str) -> None:
+def test_values_that_do_not_fit_are_refused(registry: MemoryRegistry, text: str, payload: str, reason: str) -> None:
     with pytest.raises(DataException, match=reason):
         read(registry, text, payload, topic=f"wrong{WRONG.index((text, payload, reason))}")
 
