@@ -19,6 +19,12 @@ BODY_FIRST_SECONDS = 5.0
 BODY_MIN_BYTES_PER_SECOND = 16 * 1024
 """The lowest rate of a body after BODY_FIRST_SECONDS. Slow mobile networks send faster."""
 
+DISCARD_MAX_BYTES = 64 * 1024 * 1024
+"""The most bytes of a body that is too long which the server still reads, so that the client reads its error.
+
+Most clients send the whole body first. A connection that is closed before resets, and its response is lost.
+"""
+
 _PART_BYTES = 64 * 1024
 
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
@@ -28,23 +34,26 @@ _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 async def read_body(request: Request, *, body_max_bytes: int) -> bytes:
     """Reads the body. Raises HttpError if the body is too long or arrives too slowly."""
     connection = connection_of(request)
-    body = bytearray()
+    body, length = bytearray(), 0
     began = asyncio.get_running_loop().time()
     try:
         async with asyncio.timeout_at(began + BODY_FIRST_SECONDS) as limit:
             async for part in _parts(connection, request):
                 connection.ahead_bytes = 0  # the handler has read these bytes
-                body += part
-                seconds = BODY_FIRST_SECONDS + len(body) / BODY_MIN_BYTES_PER_SECOND
+                length += len(part)
+                if length <= body_max_bytes:
+                    body += part
+                else:
+                    body.clear()
+                seconds = BODY_FIRST_SECONDS + length / BODY_MIN_BYTES_PER_SECOND
                 limit.reschedule(began + min(seconds, BODY_MAX_SECONDS))
-                if len(body) > body_max_bytes:
-                    raise HttpError(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                        f"the body has more than {body_max_bytes} bytes",
-                        close=True,
-                    )
+                if length > body_max_bytes + DISCARD_MAX_BYTES:
+                    break
     except TimeoutError:
         raise HttpError(HTTPStatus.REQUEST_TIMEOUT, "the body arrives too slowly", close=True) from None
+    if length > body_max_bytes:
+        message = f"the body has more than {body_max_bytes} bytes"
+        raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, close=True)
     return bytes(body)
 
 

@@ -132,6 +132,29 @@ def test_a_body_above_its_limit_is_refused() -> None:
     serve(talk)
 
 
+def test_a_client_that_sends_much_more_than_the_limit_reads_the_error() -> None:
+    """The rest of the body is more than a client may send ahead, and it is read after the limit."""
+
+    async def talk(port: int, site: Site) -> None:
+        size = BODY_MAX_BYTES + 4 * AHEAD_MAX_BYTES
+        said = await exchange(port, f"POST /length HTTP/1.1\r\nContent-Length: {size}", bytes(size))
+        assert said.startswith(b"HTTP/1.1 413 ")
+
+    serve(talk)
+
+
+def test_a_body_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "DISCARD_MAX_BYTES", 64 * 1024)
+
+    async def talk(port: int, site: Site) -> None:
+        size = BODY_MAX_BYTES + 192 * 1024
+        head = "POST /length HTTP/1.1\r\nContent-Length: 1000000000"
+        said = await exchange(port, head, bytes(size))
+        assert said.startswith(b"HTTP/1.1 413 ")
+
+    serve(talk)
+
+
 def test_a_body_that_arrives_too_slowly_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "BODY_MAX_SECONDS", 0.05)
 
