@@ -286,7 +286,12 @@ class Registry:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # The reason for a refusal has no reader any more. Without this, asyncio would log it as an error.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
 
     # Conflicts.
 

@@ -5,13 +5,21 @@ The schemas are those of a small language, in which `{"a":null}` has a field tha
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
+import threading
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from kcli.http.rest.routing import Call, Reply
 from kcli.registry.decisions import schemas
+from kcli.registry.decisions.decision import Decision
+from kcli.registry.decisions.errors import RegistryError
+from kcli.registry.decisions.rules import Rules
+from kcli.registry.registry import REGISTER
 from kcli.runtime.network import SystemNetwork
 from kcli.server.beans.exposition.program_endpoint import MetricsServer
 from rigs import node
@@ -375,3 +383,31 @@ async def test_metrics_have_the_names_of_confluent(tmp_path: Path) -> None:
     assert f"{prefix}requests_request_total{resource} 3\n" in page
     assert f"{prefix}requests_request_error_total{resource} 1\n" in page
     assert {"name": "kafka.schema.registry:type=master-slave-role", "master-slave-role": 1} in beans
+
+
+@on_a_loop
+async def test_a_refusal_that_no_client_reads_is_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with node.running(tmp_path) as broker, registry(broker.port()) as it:
+        loop, is_gone = asyncio.get_running_loop(), threading.Event()
+        clients: list[asyncio.Task[Reply]] = []
+
+        def leave() -> None:
+            clients.pop().cancel()
+            loop.call_soon(is_gone.set)
+
+        def refuse(rules: Rules) -> Decision[None]:
+            loop.call_soon_threadsafe(leave)
+            assert is_gone.wait(10)
+            raise RegistryError(40401, "no")
+
+        call = Call({}, {}, {}, {}, b"", "POST", "/")
+        # A decision about so long schemas is in a thread.
+        clients.append(
+            asyncio.create_task(it.server.registry.change(call, REGISTER, refuse, str, 10_000_000))
+        )
+        await asyncio.wait(clients)
+        assert (await it.json("GET", "/subjects"))[0] == 200
+        gc.collect()
+    assert "never retrieved" not in caplog.text
