@@ -113,7 +113,8 @@ class SchemaResources:
     async def _by_guid(self, call: Call) -> Reply:
         guid, format_name = call.parameters["guid"], call.query.get("format", "")
         plain = lookup.get_by_guid(self._desk.rules, guid)
-        self._readable_ids(call, guid)
+        if not self._readable_ids(call, guid):
+            raise schema_not_found(guid)
         schema = await self._desk.formatted(
             format_name,
             lambda rules: lookup.get_by_guid(rules, guid, format_name=format_name),
@@ -126,10 +127,7 @@ class SchemaResources:
         return Reply([context_id.to_json() for context_id in ids])
 
     def _readable_ids(self, call: Call, guid: str) -> list[ContextId]:
-        """The ids of a guid in the contexts in which the user may read the schema. Raises RegistryError if there is a
-        schema but the user may read it nowhere."""
+        """The ids of a guid in the contexts in which the user may read the schema. A guid without such a context looks
+        like one that does not exist."""
         ids = lists.ids_of_guid(self._desk.rules, guid)
-        readable = [one for one in ids if self._may_read(call, one.id, f":{one.context}:")]
-        if ids and not readable:
-            raise schema_not_found(guid)
-        return readable
+        return [one for one in ids if self._may_read(call, one.id, f":{one.context}:")]
