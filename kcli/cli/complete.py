@@ -47,7 +47,7 @@ def candidates(command: Command, words: list[str], incomplete: str) -> list[Cand
     if command.subcommands and sub is None and not incomplete.startswith("-"):
         completions += [Candidate(subcommand.name, subcommand.help) for subcommand in command.subcommands]
     if sub is not None and words[-1] == sub.name:
-        completions += [Candidate(name) for name in positional_names(command, sub)]
+        completions += [Candidate(name) for name in positional_names(command, sub, words)]
     completions += [Candidate(f"--{option.name}", option.help) for option in known if not option.deprecated]
     completions.append(Candidate("--help", "Print usage information."))
     return [candidate for candidate in completions if candidate.value.startswith(incomplete)]

@@ -20,6 +20,8 @@ LOOKUP_S = 1.5
 # The most names that are offered. Shells show more names slowly, and users cannot choose from so many names.
 MAX_NAMES = 1000
 OWN_PREFIX = "__"
+SUBJECT = "SUBJECT"
+"""The positional argument that is a subject of a schema registry."""
 
 _TOPIC = frozenset({"topic", "target-topic", "dead-letter-topic"})
 _TOPIC_LISTS = frozenset(
@@ -59,15 +61,44 @@ def names_for(
         values = _of_cluster("topics", command, known, words, last)
     elif name in _GROUP:
         values = _of_cluster("groups", command, known, words, last)
+    elif name == "subject" and command.name == "schemas":
+        values = _subjects(command, words)
     else:
         return None
     fitting = sorted(value for value in values if value.startswith(last) and value.isprintable())
     return [f"{before}{comma}{value}" for value in fitting[:MAX_NAMES]]
 
 
-def positional_names(command: Command, sub: Subcommand) -> list[str]:
+def positional_names(command: Command, sub: Subcommand, words: Sequence[str]) -> list[str]:
     """Returns the names that the positional argument of a sub-command accepts."""
-    return _profiles() if (command.name, sub.name) == ("profile", "use") else []
+    if (command.name, sub.name) == ("profile", "use"):
+        return _profiles()
+    return _subjects(command, words) if sub.positional == SUBJECT else []
+
+
+def _subjects(command: Command, words: Sequence[str]) -> list[str]:
+    """The subjects of the registry in the arguments, in the profile or in the environment."""
+    from kcli.cli.syntax.options import options_of
+    from kcli.cli.syntax.profiles import chosen_profile
+    from kcli.cli.tools.schemas.connection import RegistryOptions, client_of
+
+    known = options_of(RegistryOptions)
+    logging.disable(logging.CRITICAL)
+    try:
+        profile = chosen_profile(known, _argument(words, "profile"))
+        added = {} if profile is None else dict(profile.words(command, known, (), list(words)))
+        options = RegistryOptions(
+            registry=_argument(words, "registry") or added.get("registry"),
+            command_config=_argument(words, "command-config") or added.get("command-config"),
+            timeout=round(LOOKUP_S * 1000),
+            client_properties={} if profile is None else profile.properties,
+        )
+        subjects = asyncio.run(asyncio.wait_for(client_of(options).subjects(), LOOKUP_S))
+    except Exception:  # an error would disturb the prompt
+        return []
+    finally:
+        logging.disable(logging.NOTSET)
+    return [subject for subject in subjects if subject.isprintable()][:MAX_NAMES]
 
 
 def _profiles() -> list[str]:

@@ -27,6 +27,7 @@ from kcli.formats.registry.documents import CompatibilityAnswer, SchemaDefinitio
 from kcli.formats.registry.reasons import Broken, Reason, broken_by, old_version_of, reasons_of
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.registry.decisions.configs import Level
+from kcli.runtime.log_text import one_line
 
 INCOMPATIBLE, ERROR = 1, 2
 """The exit codes."""
@@ -257,7 +258,9 @@ def show(verdict: Verdict, output: Output) -> None:
                 *(file, subject, level, False, against, words or None),
                 *(reason.kind or None, reason.text, reason.cure or None),
             )
-            output.row(row, f"    {reason.text}" + (f"\n      {reason.cure}" if reason.cure else ""))
+            output.row(
+                row, f"    {one_line(reason.text)}" + (f"\n      {reason.cure}" if reason.cure else "")
+            )
 
 
 def broken_consumers(broken: Broken | None, against: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kcli.cli.syntax.options import Command, Family, Subcommand
 from kcli.cli.tools.schemas.checking import CheckOptions, check
+from kcli.cli.tools.schemas.connection import advised
 from kcli.cli.tools.schemas.deleting import DeleteOptions, delete
 from kcli.cli.tools.schemas.diffing import DiffOptions, diff
 from kcli.cli.tools.schemas.exporting import export
@@ -28,65 +29,69 @@ command = Command(
             name="list",
             help="List subjects with their latest versions.",
             options=ListOptions,
-            run=list_subjects,
+            run=advised(list_subjects),
         ),
         Subcommand(
             name="get",
             help="Show the schema of a subject and a version (default: the latest), of an id, or of a guid.",
             options=GetOptions,
-            run=get,
+            run=advised(get),
             positional="SUBJECT",
         ),
         Subcommand(
-            name="put", help="Register the schema of a file.", options=PutOptions, run=put, positional="FILE"
+            name="put",
+            help="Register the schema of a file.",
+            options=PutOptions,
+            run=advised(put),
+            positional="FILE",
         ),
         Subcommand(
             name="check",
             help="Check whether the schemas of files are compatible, and show which consumers would break.",
             options=CheckOptions,
-            run=check,
+            run=advised(check),
             positional="FILE",
         ),
         Subcommand(
             name="diff",
             help="Show the differences between two versions of a subject, or between two registries.",
             options=DiffOptions,
-            run=diff,
+            run=advised(diff),
             positional="SUBJECT",
         ),
         Subcommand(
             name="delete",
             help="Delete a subject, or a version of it.",
             options=DeleteOptions,
-            run=delete,
+            run=advised(delete),
             positional="SUBJECT",
         ),
         Subcommand(
             name="export",
             help="Write the schemas to a directory, with their ids, configs and modes.",
             options=SelectionOptions,
-            run=export,
+            run=advised(export),
             positional="DIR",
         ),
         Subcommand(
             name="import",
             help="Register the schemas of such a directory under their ids.",
             options=ImportOptions,
-            run=import_schemas,
+            run=advised(import_schemas),
             positional="DIR",
         ),
         Subcommand(
             name="config",
             help="Show or change the compatibility level and other settings of a subject, or of the registry.",
             options=ConfigOptions,
-            run=config,
+            run=advised(config),
             positional="SUBJECT",
         ),
         Subcommand(
             name="mode",
             help="Show or change the mode of a subject, or of the registry.",
             options=ModeOptions,
-            run=mode,
+            run=advised(mode),
             positional="SUBJECT",
         ),
     ),

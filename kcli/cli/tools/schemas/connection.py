@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TypeVar
 
 from kcli.cli.client_properties import client_properties
-from kcli.cli.syntax.options import CommandError, ConnectingOptions, Kind, option
+from kcli.cli.output import Output
+from kcli.cli.syntax.options import CommandError, ConnectingOptions, Kind, Run, option
 from kcli.config.definition import ConfigError
 from kcli.formats.registry.catalog import is_missing
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
@@ -19,6 +20,7 @@ from kcli.formats.registry.settings import URL, RegistrySettings
 from kcli.model.java_text import parse_int
 
 T = TypeVar("T")
+AnyOptions = TypeVar("AnyOptions", bound="RegistryOptions")
 
 URL_VARIABLE = "KCLI_SCHEMA_REGISTRY_URL"
 DEFAULT_URL = "http://localhost:8081"
@@ -63,6 +65,26 @@ def client_at(url: str | None, options: RegistryOptions, config_file: str | None
         return RegistryClient(RegistrySettings.of(properties))
     except ConfigError as error:
         raise CommandError(error.located()) from None
+
+
+def advised(run: Callable[[AnyOptions, Output], Awaitable[int | None]]) -> Run:
+    """Returns a command whose refusals by the registry say what to change."""
+
+    async def advised_run(options: AnyOptions, output: Output) -> int | None:
+        try:
+            return await run(options, output)
+        except RegistryRefused as error:
+            raise CommandError(f"{error}{_advice(error)}") from None
+
+    return advised_run
+
+
+def _advice(error: RegistryRefused) -> str:
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return ". Check the login in --registry or in the properties"
+    if is_missing(error):
+        return ". The registry does not have this resource, or the URL is not that of a registry"
+    return ""
 
 
 async def feature(client: RegistryClient, request: Awaitable[T], name: str, advice: str = "") -> T:

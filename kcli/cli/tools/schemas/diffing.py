@@ -13,6 +13,7 @@ from kcli.formats.registry.catalog import Held, Selection, contexts_of, together
 from kcli.formats.registry.client import LATEST, RegistryClient
 from kcli.formats.registry.differences import line_changes
 from kcli.formats.registry.references import DEFAULT_CONTEXT
+from kcli.runtime.log_text import one_line
 
 DIFFERENT = 1
 """The exit code if there is a difference, as of `diff`."""
@@ -69,7 +70,7 @@ async def _versions(options: DiffOptions, output: Output) -> int:
         output.say(f"+++ {subject} version {new.version} (id {new.id})")
     else:
         output.say(f"{subject}: the versions {old.version} and {new.version} are equal")
-    output.rows(rows, lambda row: f"{row.change}{row.line}")
+    output.rows(rows, lambda row: f"{row.change}{one_line(row.line)}")
     return DIFFERENT if rows else 0
 
 
@@ -153,7 +154,7 @@ def _word(value: bool) -> str:
 
 
 def _difference_text(row: DifferenceRow) -> str:
-    place = row.subject or "the registry"
+    place = one_line(row.subject) or "the registry"
     if row.version is not None:
         place += f" version {row.version}"
     if row.what == "version":
@@ -161,6 +162,6 @@ def _difference_text(row: DifferenceRow) -> str:
     if row.what != "schema":
         return f"{place}: {row.what} is {row.here or 'not set'} here, and {row.there or 'not set'} there"
     lines = [f"{place}: the schemas differ"]
-    lines += [f"  - {line}" for line in (row.here or "").splitlines()]
-    lines += [f"  + {line}" for line in (row.there or "").splitlines()]
+    lines += [f"  - {one_line(line)}" for line in (row.here or "").splitlines()]
+    lines += [f"  + {one_line(line)}" for line in (row.there or "").splitlines()]
     return "\n".join(lines)

@@ -21,6 +21,7 @@ from kcli.formats.registry.catalog import Held, Selection, by_subject, contexts_
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import RegisteredSchema
 from kcli.formats.registry.references import DEFAULT_CONTEXT
+from kcli.runtime.log_text import one_line
 
 GLOBAL_SCOPE = ":.__GLOBAL:"
 """The scope of configs and modes that apply to all contexts."""
@@ -46,7 +47,7 @@ async def export(options: SelectionOptions, output: Output) -> None:
             write_subject(root, ArchivedSubject(scope, versions))
             directory = str(directory_of(root, scope.name))
             row = ExportedRow(scope.name, len(versions), directory)
-            output.row(row, f"{scope.name}: {row.versions} versions")
+            output.row(row, f"{one_line(scope.name)}: {row.versions} versions")
     except OSError as error:
         raise CommandError(f"{error.filename or root}: {error.strerror}") from None
     _warn_of_others(root, held, output)

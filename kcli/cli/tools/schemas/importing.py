@@ -23,6 +23,7 @@ from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate, RegisteredSchema, RegisterRequest
 from kcli.formats.registry.references import context_of
 from kcli.formats.registry.schemas import LoadedSchema
+from kcli.runtime.log_text import one_line
 
 IMPORT = "IMPORT"
 NO_IMPORT = "mode IMPORT"
@@ -255,4 +256,4 @@ def _setting_text(row: SettingRow) -> str:
 
 def _text(row: ImportRow) -> str:
     reason = f": {row.reason}" if row.reason else ""
-    return f"{row.subject} version {row.version}, id {row.id}: {row.change}{reason}"
+    return f"{one_line(row.subject)} version {row.version}, id {row.id}: {row.change}{reason}"

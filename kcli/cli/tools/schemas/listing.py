@@ -10,6 +10,7 @@ from kcli.cli.tools.schemas.connection import client_of
 from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
 from kcli.formats.registry.catalog import Held, latest_of, together, versions_of
 from kcli.formats.registry.checks import level_of
+from kcli.runtime.log_text import one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ def _row(held: Held, level: str | None) -> SubjectRow:
 
 def _text(row: SubjectRow, width: int) -> str:
     parts = [
-        f"{row.subject:{width}}",
+        f"{one_line(row.subject):{width}}",
         f"version {row.version:<3}",
         f"id {row.id:<5}",
         f"{row.type:8}",
