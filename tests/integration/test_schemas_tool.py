@@ -272,6 +272,8 @@ def test_a_schema_is_written_with_all_that_it_needs(tool: Tool) -> None:
     assert tool("get list --with-references needed").code == 0
     assert Path("needed/order/1.avsc").read_text() == ORDER
     assert tool("check list.avsc --against needed --reference Order=order.avsc").code == 0
+    again = tool("get list --with-references needed")
+    assert (again.code, again.err) == (2, "needed has an export already: name another directory\n")
 
 
 def _fill(tool: Tool) -> None:
@@ -308,6 +310,26 @@ def test_an_export_makes_an_equal_registry(tool: Tool, urls: list[str]) -> None:
         assert one == two, name
     tool("mode open --delete")
     tool(f"config :.team: --delete {there}")
+    tool("config :.team: --delete")
+
+
+def test_a_part_of_a_registry_is_added_to_an_export(tool: Tool) -> None:
+    tool("put order.avsc")
+    tool("put open.json --subject :.team:open")
+    tool("config :.team: --level FULL")
+    tool("export dump")
+    scopes = Path("dump/registry.json").read_text()
+    tool("put default.avsc --subject order")
+    done = tool("export dump --prefix order --context .")
+    assert (done.code, done.err) == (
+        0,
+        "WARN dump also has subjects that were not exported now: :.team:open\n",
+    )
+    assert Path("dump/registry.json").read_text() == scopes
+    assert Path("dump/order/2.avsc").read_text() == DEFAULT
+    Path("dump/order/subject.json").write_text('{"subject":"ORDER"}')
+    done = tool("export dump")
+    assert (done.code, done.err) == (2, "dump/order has the subject ORDER already, and not order\n")
     tool("config :.team: --delete")
 
 

@@ -134,10 +134,19 @@ def directory_of(root: Path, subject: str) -> Path:
     return root / name
 
 
+def has_archive(root: Path) -> bool:
+    return (root / REGISTRY_FILE).is_file()
+
+
 def write_subject(root: Path, subject: ArchivedSubject) -> None:
-    """Writes a subject in place of an earlier export. Raises OSError."""
+    """Writes a subject in place of an earlier export. Raises OSError, and CommandError if the directory belongs to
+    another subject, because some file systems do not distinguish upper and lower case."""
     directory = directory_of(root, subject.name)
     directory.mkdir(parents=True, exist_ok=True)
+    if (directory / SUBJECT_FILE).is_file():
+        owner = _members(directory / SUBJECT_FILE).values.get("subject")
+        if owner != subject.name:
+            raise CommandError(f"{directory} has the subject {owner} already, and not {subject.name}")
     names = {SUBJECT_FILE}
     versions: list[JsonObject] = []
     for schema in subject.versions:
@@ -162,7 +171,7 @@ def write_scopes(root: Path, scopes: Sequence[Scope]) -> None:
 
 def read_archive(root: Path) -> Archive:
     """Reads a directory. Raises CommandError."""
-    if not (root / REGISTRY_FILE).is_file():
+    if not has_archive(root):
         raise CommandError(f"{root} has no {REGISTRY_FILE}: it is not a directory of kcli schemas export")
     members = _members(root / REGISTRY_FILE)
     try:

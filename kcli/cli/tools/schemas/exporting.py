@@ -12,6 +12,7 @@ from kcli.cli.tools.schemas.archive import (
     ArchivedSubject,
     Scope,
     directory_of,
+    has_archive,
     write_scopes,
     write_subject,
 )
@@ -41,7 +42,9 @@ async def export(options: SelectionOptions, output: Output) -> None:
     held = by_subject(await versions_of(client, selection, deleted=True))
     scopes = await together(_scope(client, subject) for subject in held)
     try:
-        write_scopes(root, await _scopes(client, selection))
+        # A part of a registry does not replace the configs and modes of an earlier export of the whole.
+        if selection == Selection() or not has_archive(root):
+            write_scopes(root, await _scopes(client, selection))
         for scope in scopes:
             versions = tuple(_archived(one) for one in held[scope.name])
             write_subject(root, ArchivedSubject(scope, versions))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kcli.cli.output import Output
 from kcli.cli.syntax.options import CommandError, Kind, UsageError, flag, option
-from kcli.cli.tools.schemas.archive import ArchivedSubject, Scope, write_scopes, write_subject
+from kcli.cli.tools.schemas.archive import ArchivedSubject, Scope, has_archive, write_scopes, write_subject
 from kcli.cli.tools.schemas.connection import RegistryOptions, client_of, feature, version_number
 from kcli.command.rows import Json
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
@@ -118,6 +118,8 @@ async def _write(client: RegistryClient, options: GetOptions, root: Path, output
     for name in ("id", "guid", "format"):
         if options.has(name):
             raise UsageError(f"--with-references: --{name} cannot be used, because files have subjects")
+    if has_archive(root):
+        raise CommandError(f"{root} has an export already: name another directory")
     first = await _by_subject(client, options, None)
     versions: dict[tuple[str, int], RegisteredSchema] = {}
 

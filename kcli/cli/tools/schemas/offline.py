@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcli.cli.syntax.options import CommandError
-from kcli.cli.tools.schemas.archive import REGISTRY_FILE, Archive, read_archive
+from kcli.cli.tools.schemas.archive import Archive, has_archive, read_archive
 from kcli.cli.tools.schemas.files import read_text, type_of
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.documents import ConfigDocument, RegisteredSchema
@@ -106,7 +106,7 @@ class Against:
     def __init__(self, path: Path, type_word: str | None, references: Mapping[str, str]) -> None:
         """Raises CommandError."""
         self._path, self._type, self._references = path, type_word, references
-        self._archive = read_archive(path) if (path / REGISTRY_FILE).is_file() else None
+        self._archive = read_archive(path) if has_archive(path) else None
         if self._archive is None and not path.exists():
             raise CommandError(f"{path}: no such file or directory")
 
