@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kcli.formats.registry.framing import id_prefix
 from rigs.console_axe import NARROW_AND_DARK, RULES, problems
 from rigs.console_dialogs import act
 from rigs.console_site import SCRIPT, Site
+from rigs.console_topics import create, produce, record
 from rigs.console_walk import walks
 
 if TYPE_CHECKING:
@@ -94,3 +96,14 @@ def test_a_schema_is_checked_while_a_person_types(
     page.get_by_role("heading", name="made/here").wait_for()
     [schema] = kafka.registry.subjects.pop("made/here")
     assert (schema["schemaType"], json.loads(schema["schema"])) == ("JSON", {"type": "string"})
+
+
+def test_a_record_links_to_its_schema(page: Page, kafka: Site) -> None:
+    value = id_prefix(kafka.registry.subjects["orders-value"][0]["id"]) + b"\x0e"
+    kafka.run(create(kafka.client, "with-schema"))
+    kafka.run(produce(kafka.client, "with-schema", [record(0, value=value)]))
+    page.goto("#/main/messages/with-schema/0/0")
+    page.get_by_role("link", name="Schema 1").click()
+    page.locator(".schema-text").get_by_text('"name": "Order"').wait_for()
+    assert page.locator("dialog[open]").count() == 0
+    kafka.run(kafka.client.delete_topics(["with-schema"]))
