@@ -88,7 +88,7 @@ def _any(message: Message, keeps_names: bool) -> list[str]:
     except KeyError:
         raise ValueError(f"the schema has no message {message.type_url}") from None
     inner = message_factory.GetMessageClass(descriptor).FromString(message.value)
-    type_member = f'"{TYPE_MEMBER}":{_string(message.type_url)}'
+    type_member = f'"{TYPE_MEMBER}":{string_text(message.type_url)}'
     text = _message(inner, keeps_names)
     if descriptor.full_name.startswith(GOOGLE) and (
         descriptor.full_name in _DELEGATED or descriptor.full_name.endswith(("Value", ".Any"))
@@ -100,7 +100,7 @@ def _any(message: Message, keeps_names: bool) -> list[str]:
 def _members(message: Message, keeps_names: bool) -> list[str]:
     fields = sorted(message.DESCRIPTOR.fields, key=lambda field: field.number)
     return [
-        f"{_string(field.name if keeps_names else field.json_name)}:{_field(field, message, keeps_names)}"
+        f"{string_text(field.name if keeps_names else field.json_name)}:{_field(field, message, keeps_names)}"
         for field in fields
         if _is_printed(field, message)
     ]
@@ -141,14 +141,15 @@ def _single(field: FieldDescriptor, value: Any, keeps_names: bool) -> str:
     if isinstance(value, bytes):
         return f'"{base64.b64encode(value).decode()}"'
     if isinstance(value, str):
-        return _string(value)
+        return string_text(value)
     if isinstance(value, float):
-        return _float(field, value)
+        return float_text(field, value)
     is_long = field.cpp_type in (field.CPPTYPE_INT64, field.CPPTYPE_UINT64)
     return f'"{value}"' if is_long else str(value)
 
 
-def _float(field: FieldDescriptor, value: float) -> str:
+def float_text(field: FieldDescriptor, value: float) -> str:
+    """Returns the JSON of a float or a double, with the digits that Java prints."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):
@@ -156,7 +157,8 @@ def _float(field: FieldDescriptor, value: float) -> str:
     return (java_float if field.cpp_type == field.CPPTYPE_FLOAT else java_double)(value)
 
 
-def _string(text: str) -> str:
+def string_text(text: str) -> str:
+    """Returns the JSON of a string."""
     return json.dumps(text, ensure_ascii=False).translate(_HTML)
 
 

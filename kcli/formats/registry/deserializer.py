@@ -36,7 +36,7 @@ class BulkDecode(Generic[T]):
     or refuse."""
 
     one: Decode[T]
-    many: Callable[[Sequence[bytes]], Sequence[T | None]]
+    many: Callable[[Sequence[bytes], Sequence[bytes | None]], Sequence[T | None]]
 
     def __call__(self, payload: bytes, path: bytes | None) -> T:
         return self.one(payload, path)
@@ -176,7 +176,7 @@ def _decode_group(
     """Decodes the values of one schema to their places in `results`."""
     values: Sequence[T | None] = ()
     if isinstance(decode, BulkDecode) and len(group.rows) >= BULK_MIN:
-        values = decode.many(group.payloads)
+        values = decode.many(group.payloads, group.paths)
     if not values:
         values = [None] * len(group.rows)
     for nth, payload, path, value in zip(group.rows, group.payloads, group.paths, values, strict=True):

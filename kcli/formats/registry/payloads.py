@@ -22,7 +22,6 @@ from kcli.model.java_json import parse_json
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-    from kcli.formats.avro.column_json import LineDecoder
     from kcli.formats.avro.language import AvroSchema
     from kcli.formats.json_schema.language import JsonSchema
     from kcli.formats.protobuf.language import ProtobufSchema
@@ -63,9 +62,7 @@ def json_decode(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str
             json_schema_of(reader or writer)
             return _without_path(_json_line)
         case SchemaType.PROTOBUF:
-            from kcli.formats.protobuf.json_text import to_json
-
-            return _by_path(writer, reader, lambda message: lambda raw: to_json(message.FromString(raw)))
+            return _protobuf_lines(writer, reader)
 
 
 def value_encoder(
@@ -129,21 +126,61 @@ def _avro_lines(writer: AvroSchema, reader: AvroSchema | None) -> Decode[str]:
     """Decodes values to lines of JSON, and many at once if pyarrow is installed."""
     from kcli.formats.avro.codec import json_decoder
 
-    made: list[LineDecoder] = []
+    def make() -> Many | None:
+        from kcli.formats.avro.column_json import LineDecoder
+
+        lines = LineDecoder(writer, reader)
+        return (lambda payloads, paths: lines.decode(payloads)) if lines.is_possible else None
+
+    return _with_columns(_without_path(json_decoder(writer, reader)), make)
+
+
+def _protobuf_lines(writer: LoadedSchema, reader: LoadedSchema | None) -> Decode[str]:
+    """Decodes messages to lines of JSON, and many of the first message type at once if pyarrow is installed."""
+    from kcli.formats.protobuf.json_text import to_json
+
+    def make() -> Many | None:
+        from kcli.formats.protobuf.column_json import LineDecoder
+        from kcli.formats.protobuf.messages import message_name, message_type
+
+        name = message_name(protobuf_schema_of(writer))
+        lines = LineDecoder(message_type(protobuf_schema_of(reader or writer), name))
+
+        def decode(payloads: Sequence[bytes], paths: Sequence[bytes | None]) -> Sequence[str | None]:
+            # The path of the first type is one zero byte.
+            firsts = [
+                payload if path is None and payload[:1] == b"\0" else None
+                for payload, path in zip(payloads, paths, strict=True)
+            ]
+            return lines.decode(firsts, 1)
+
+        return decode if lines.is_possible else None
+
+    one = _by_path(writer, reader, lambda message: lambda raw: to_json(message.FromString(raw)))
+    return _with_columns(one, make)
+
+
+Many = Callable[[Sequence[bytes], Sequence[bytes | None]], Sequence[str | None]]
+"""Decodes many payloads, with their paths, to lines. None: `one` must decode or refuse this payload."""
+
+
+def _with_columns(one: Decode[str], make: Callable[[], Many | None]) -> Decode[str]:
+    """Returns a function that decodes by columns what comes after the first COLUMNS_FROM_VALUES values."""
+    made: list[Many | None] = []
     seen = 0
 
-    def many(payloads: Sequence[bytes]) -> Sequence[str | None]:
+    def many(payloads: Sequence[bytes], paths: Sequence[bytes | None]) -> Sequence[str | None]:
         nonlocal seen
         seen += len(payloads)
         if seen < COLUMNS_FROM_VALUES:
             return ()
         if not made:
-            from kcli.formats.avro.column_json import LineDecoder
+            try:
+                made.append(make())
+            except FormatError:  # the type has too many columns, or `one` says what is wrong
+                made.append(None)
+        return () if made[0] is None else made[0](payloads, paths)
 
-            made.append(LineDecoder(writer, reader))
-        return made[0].decode(payloads) if made[0].is_possible else ()
-
-    one = _without_path(json_decoder(writer, reader))
     return one if importlib.util.find_spec("pyarrow") is None else BulkDecode(one, many)
 
 

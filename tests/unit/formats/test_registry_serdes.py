@@ -681,6 +681,37 @@ def test_many_values_are_decoded_as_one_by_one(
         mine.deserialize_all([("t", b"\0\0\0\0\x07x", None)])
 
 
+def test_many_protobuf_values_are_decoded_as_each_of_them(
+    registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr("kcli.formats.registry.payloads.COLUMNS_FROM_VALUES", 0)
+    monkeypatch.setattr("kcli.formats.registry.deserializer.BULK_MIN", 1)
+    text = 'syntax = "proto3"; message A { int64 a = 1; optional string b = 2; } message B { string b = 1; }'
+    registry.put("t-value", text, "PROTOBUF")
+    guid = UUID(registry.subjects["t-value"][0]["guid"])
+    prefix, header = b"\0\0\0\0\1", "__value_schema_id"
+    values: list[tuple[str, bytes | None, Any]] = [
+        ("t", prefix + b"\0\x08\x05\x12\1<", None),
+        ("t", prefix + b"\2\2\x0a\1x", None),
+        ("t", prefix + b"\2\0\x08\7", None),
+        ("t", prefix + b"\0\x0a\1x", None),
+        ("t", prefix, None),
+        ("t", b"\x0a\1y", [(header, b"\1" + guid.bytes + b"\2\2")]),
+        ("t", b"\0\0", [(header, b"\1" + guid.bytes + b"\0")]),
+        ("t", prefix + b"\0\x08", None),
+        ("t", prefix + b"\0", None),
+    ]
+    mine = Deserializer(schemas_of(registry), serde_settings(), json_decode)
+    for (topic, raw, headers), result in zip(values, mine.deserialize_all(values), strict=True):
+        if isinstance(result, Exception):
+            with pytest.raises(type(result), match=re.escape(str(result))):
+                mine.deserialize(topic, raw, headers)
+        else:
+            assert result == mine.deserialize(topic, raw, headers)
+    assert mine.deserialize_all(values)[0] == '{"a":"5","b":"\\u003c"}'
+
+
 def test_a_missing_library_is_named(registry: MemoryRegistry) -> None:
     registry.put("t", V1)
 
