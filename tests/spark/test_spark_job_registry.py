@@ -8,12 +8,13 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import pytest
 
 from kcli.command.options import UsageError
 from kcli.formats.codec import Value
-from kcli.formats.registry.framing import id_prefix
+from kcli.formats.registry.framing import guid_prefix, id_prefix
 from kcli.formats.registry.payloads import value_encoder
 from kcli.formats.registry.schemas import LoadedSchema
 from kcli.formats.schemas import SchemaType
@@ -76,8 +77,11 @@ def test_avro_values_of_two_versions_become_typed_columns(
         "id": 2, "item": "x", "price": decimal.Decimal("12.50"), "either": "text",
         "key": "0f8fad5b-d9cb-469f-a165-70867728950e", "at": dt.time(1, 2, 3),
     }  # fmt: skip
+    guid = UUID(registry.subjects[f"{name}-value"][0]["guid"])
     produce(broker.bootstrap, name, [
         {"value": encode("AVRO", first, V1, {"id": 1, "gone": "g"})},
+        {"value": encode("AVRO", first, V1, {"id": 3, "gone": "g"})[5:],
+         "headers": [("other", b"x"), ("__value_schema_id", guid_prefix(guid))]},
         {"value": encode("AVRO", second, V2, new)},
         {"value": None, "key": "k"},
         {"value": b"plain"},
@@ -87,9 +91,10 @@ def test_avro_values_of_two_versions_become_typed_columns(
         "--bootstrap-server", broker.bootstrap, "--topic", name, "--path", path, "--value-format", "avro",
         "--schema-registry", registry.url, "--on-bad-record", "drop", "--columns", "offset,value",
     ]))  # fmt: skip
-    assert (done.rows, done.bad_records) == (3, 1)
+    assert (done.rows, done.bad_records) == (4, 1)
     rows = sorted(pyarrow.parquet.read_table(path).to_pylist(), key=lambda row: row["offset"])
-    assert [row["value"] and row["value"]["id"] for row in rows] == [1, 2, None]
+    assert [row["value"] and row["value"]["id"] for row in rows] == [1, 3, 2, None]
+    rows.pop(1)
     assert rows[0]["value"]["item"] is None and rows[0]["value"]["either"] == {"int": 5, "string": None}
     assert rows[1]["value"]["price"] == decimal.Decimal("12.50")
     assert rows[1]["value"]["either"] == {"int": None, "string": "text"}
@@ -134,13 +139,17 @@ def test_a_query_reads_protobuf_and_writes_avro_and_json(
     assert sorted(value["id"] for value in values) == [3, 4]
     assert {value["at"] for value in values} == {at}
     assert registry.targets.count(f"POST /subjects/{target}-value/versions?normalize=false") == 1
-    registry.put("shared", JSON_SCHEMA, "JSON")
+    shared = registry.put("shared", JSON_SCHEMA, "JSON")
+    place = tmp_path / "client.properties"
+    place.write_text("value.schema.id.serializer=HeaderSchemaIdSerializer\n")
     transform.run(spark, transform.parse([
         *common, "--sql", f"SELECT id, item FROM `{source}` WHERE id = 4", "--target-topic", other,
-        "--output-format", "json-schema", "--output-subject", "shared",
+        "--output-format", "json-schema", "--output-subject", "shared", "--command-config", str(place),
     ]))  # fmt: skip
     (message,) = consume(broker.bootstrap, other, 1)
-    assert json.loads(message.value()[5:]) == {"id": 4, "item": "i4"}
+    assert json.loads(message.value()) == {"id": 4, "item": "i4"}
+    guid = UUID(registry.subjects["shared"][0]["guid"])
+    assert message.headers() == [("__value_schema_id", guid_prefix(guid))], shared
 
 
 def test_files_become_values_with_a_schema(
@@ -177,6 +186,41 @@ def test_files_become_values_with_a_schema(
             ingest.parse(
                 ["--bootstrap-server", "h:1", "--topic", "t", "--path", str(tmp_path / "in.csv"), *words]
             )
+
+
+def test_rows_that_do_not_fit_the_schema_are_bad_records(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
+) -> None:
+    schema = json.dumps({"type": "record", "name": "In", "fields": [
+        {"name": "id", "type": "int"}, {"name": "item", "type": "string"},
+    ]})  # fmt: skip
+    (tmp_path / "in.avsc").write_text(schema)
+    rows, lines = tmp_path / "in.csv", tmp_path / "in.json"
+    rows.write_text("id,item\n1,a\nx,b\n3\n4,\n5,e\n")
+    lines.write_text('{"id": 1, "item": "a"}\n{"id": "x"}\n{"id":\n{"id": 5, "item": "e"}\n')
+    name, letters = topic(1), topic(1)
+    for path, kind, bad in ((rows, "csv", 3), (lines, "json", 2)):
+        words = [
+            "--bootstrap-server", broker.bootstrap, "--topic", name, "--path", str(path), "--format", kind,
+            "--value-format", "avro", "--schema-registry", registry.url, "--value-schema",
+            str(tmp_path / "in.avsc"), "--on-bad-record",
+        ]  # fmt: skip
+        if kind == "csv":
+            reason = rf"does not parse, file file:{path}: (column id is not int|the line is not CSV|.*item)"
+            with pytest.raises(Exception, match=reason):
+                ingest.run(spark, ingest.parse([*words, "fail"]))
+        done = ingest.run(spark, ingest.parse([*words, "dead-letter", "--dead-letter-topic", letters]))
+        assert (done.rows, done.bad_records) == (2, bad)
+    found = {
+        message.value(): dict(message.headers())["__connect.errors.exception.message"].decode()
+        for message in consume(broker.bootstrap, letters, 5)
+    }
+    assert found[b'{"id":"x","item":"b"}'] == "column id is not int"
+    assert found[b"3"].startswith("the line is not CSV")
+    assert found[b'{"id":"4"}'].endswith(": expected string, found None")
+    assert found[b'{"id":"4"}'].startswith("the row does not fit schema ")
+    assert found[b'{"id":'] == "the line is not JSON" and found[b'{"id": "x"}']
+    assert {message.value()[5:] for message in consume(broker.bootstrap, name, 4)} == {b"\2\2a", b"\x0a\2e"}
 
 
 def test_wrong_settings_are_errors_before_spark_starts(

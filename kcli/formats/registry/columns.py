@@ -6,12 +6,13 @@ cannot be decoded becomes null, with a text that says why. It does not affect ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kcli.formats.codec import FormatError, Value
@@ -24,6 +25,8 @@ from kcli.formats.registry.framing import (
     ID_MAGIC,
     SchemaKey,
     framed,
+    header_of,
+    header_parts,
     read_path,
 )
 from kcli.formats.registry.payloads import (
@@ -52,8 +55,18 @@ class DecodedColumns:
     errors: pa.StringArray
 
 
-Decode = Callable[[pa.BinaryArray, int], DecodedColumns]
-"""Decodes values without their first bytes, whose number is the second argument."""
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """What values of one schema have in common: the key of the schema, the number of bytes before the payload, and the
+    message path of Protobuf if a header has it."""
+
+    schema: SchemaKey
+    skip_bytes: int
+    path: bytes | None = None
+
+
+Decode = Callable[[pa.BinaryArray, Framing], DecodedColumns]
+"""Decodes the payloads of values."""
 
 
 class ColumnDeserializer:
@@ -74,29 +87,33 @@ class ColumnDeserializer:
     ) -> None:
         """Raises FormatError for a schema that has no columns."""
         self._schemas, self._reader, self._message = schemas, reader, message
-        self._subject, self._is_key = subject, is_key
+        self._subject, self._header = subject, header_of(is_key=is_key)
         self._decoders: dict[SchemaKey, Decode] = {}
         self._failed: Expiring[SchemaKey, str] = Expiring(FAILED_SECONDS)
         self.type: pa.DataType = column_type(reader, message)
 
-    def decode(self, values: pa.Array) -> DecodedColumns:
-        """Decodes an array of binary values. Raises RegistryError if the registry does not answer."""
+    def decode(self, values: pa.Array, headers: pa.Array | None = None) -> DecodedColumns:
+        """Decodes an array of binary values. `headers` are lists of structs of `key` and `value`, as in Spark.
+
+        Raises RegistryError if the registry does not answer.
+        """
         values = values.cast(pa.binary())
+        named = {} if headers is None else _header_contents(headers, self._header)
         parts: list[tuple[Rows, DecodedColumns]] = []
-        for key, rows in _by_schema(values):
-            if isinstance(key, str):
-                parts.append((rows, failed_columns(self.type, len(rows), key)))
+        for framing, rows in _by_schema(values, named, self._header):
+            if isinstance(framing, str):
+                parts.append((rows, failed_columns(self.type, len(rows), framing)))
                 continue
             subset = values if len(rows) == len(values) else values.take(pa.array(rows))
-            parts.append((rows, self._decoded(key, subset)))
+            parts.append((rows, self._decoded(framing, subset)))
         return _joined(len(values), self.type, parts)
 
-    def _decoded(self, key: SchemaKey, values: pa.BinaryArray) -> DecodedColumns:
+    def _decoded(self, framing: Framing, values: pa.BinaryArray) -> DecodedColumns:
+        key = framing.schema
         reason = self._failed.get(key)
         if reason is None:
             try:
-                decode = self._decoder(key)
-                return decode(values, ID_BYTES if isinstance(key, int) else GUID_BYTES)
+                return self._decoder(key)(values, framing)
             except RegistryRefused as error:
                 if error.status != NOT_FOUND:
                     raise
@@ -159,8 +176,8 @@ def _decode_of(writer: LoadedSchema, reader: LoadedSchema, message: str | None) 
 
             decoder = ColumnDecoder(avro_schema_of(writer), avro_schema_of(reader))
 
-            def decode(values: pa.BinaryArray, skip_bytes: int) -> DecodedColumns:
-                decoded = decoder.decode(values, skip_bytes)
+            def decode(values: pa.BinaryArray, framing: Framing) -> DecodedColumns:
+                decoded = decoder.decode(values, framing.skip_bytes)
                 return DecodedColumns(decoded.values, decoded.errors)
 
             return decode
@@ -173,10 +190,9 @@ def _decode_of(writer: LoadedSchema, reader: LoadedSchema, message: str | None) 
 def _json_decode(reader: LoadedSchema) -> Decode:
     decoder = _json_decoder(reader)
 
-    def decode(values: pa.BinaryArray, skip_bytes: int) -> DecodedColumns:
-        decoded = decoder.decode(
-            [None if value is None else value[skip_bytes:] for value in values.to_pylist()]
-        )
+    def decode(values: pa.BinaryArray, framing: Framing) -> DecodedColumns:
+        skip = framing.skip_bytes
+        decoded = decoder.decode([None if value is None else value[skip:] for value in values.to_pylist()])
         errors: list[str | None] = [None] * len(values)
         for error in decoded.errors:
             errors[error.row] = error.reason
@@ -204,9 +220,9 @@ def _protobuf_decode(writer: LoadedSchema, reader: LoadedSchema, message: str | 
     expected = message or message_name(read)
     decoder = ColumnDecoder(message_type(read, expected))
 
-    def decode(values: pa.BinaryArray, skip_bytes: int) -> DecodedColumns:
+    def decode(values: pa.BinaryArray, framing: Framing) -> DecodedColumns:
         parts: list[tuple[Rows, DecodedColumns]] = []
-        for path, rows, skips in _by_path(values, skip_bytes):
+        for path, rows, skips in _by_path(values, framing):
             subset = values if len(rows) == len(values) else values.take(pa.array(rows))
             reason = path if isinstance(path, str) else None
             if not isinstance(path, str):
@@ -236,9 +252,37 @@ def _content(values: pa.BinaryArray) -> tuple[NDArray[np.uint8], Rows, Rows, NDA
     return data, places[:-1], places[1:] - places[:-1], is_set
 
 
-def _by_schema(values: pa.BinaryArray) -> Iterable[tuple[SchemaKey | str, Rows]]:
-    """Yields the rows of each schema. In place of a key, values without one have the reason."""
+def _header_contents(headers: pa.ListArray, name: str) -> dict[bytes, Rows]:
+    """The rows that have a header of this name, by its content. The first header that is not null counts."""
+    entries = headers.flatten()
+    contents = pc.struct_field(entries, "value")
+    has_name = pc.and_(pc.equal(pc.struct_field(entries, "key"), name), pc.is_valid(contents))
+    places = np.flatnonzero(has_name.fill_null(False).to_numpy(zero_copy_only=False))
+    if not places.size:
+        return {}
+    parents = pc.list_parent_indices(headers).to_numpy()[places]
+    rows, firsts = np.unique(parents, return_index=True)
+    unique = contents.take(pa.array(places[firsts])).dictionary_encode()
+    numbers = unique.indices.to_numpy()
+    return {
+        bytes(content): rows[numbers == number]
+        for number, content in enumerate(unique.dictionary.to_pylist())
+    }
+
+
+def _by_schema(
+    values: pa.BinaryArray, named: Mapping[bytes, Rows], header: str
+) -> Iterable[tuple[Framing | str, Rows]]:
+    """Yields the rows of each schema. In place of a framing, values without a schema have the reason."""
     data, begins, sizes, is_set = _content(values)
+    for content, rows in named.items():
+        rows = rows[is_set[rows]]
+        is_set[rows] = False
+        try:
+            schema, path = header_parts(header, content)
+            yield Framing(schema, 0, path), rows
+        except FormatError as error:
+            yield str(error), rows
     has_id = is_set & (sizes >= ID_BYTES)
     has_id[has_id] = data[begins[has_id]] == ID_MAGIC
     rows = np.flatnonzero(has_id)
@@ -247,23 +291,32 @@ def _by_schema(values: pa.BinaryArray) -> Iterable[tuple[SchemaKey | str, Rows]]
     for nth in range(1, ID_BYTES):
         ids = ids << 8 | data[at + nth]
     for schema_id in np.unique(ids).tolist():
-        yield schema_id, rows[ids == schema_id]
-    others: dict[SchemaKey | str, list[int]] = {}
+        yield Framing(schema_id, ID_BYTES), rows[ids == schema_id]
+    others: dict[Framing | str, list[int]] = {}
     for row in np.flatnonzero(is_set & ~has_id).tolist():
         try:
-            key: SchemaKey | str = framed(values[row].as_py()).schema
+            framing: Framing | str = Framing(framed(values[row].as_py()).schema, GUID_BYTES)
         except FormatError as error:
-            key = str(error)
-        others.setdefault(key, []).append(row)
-    for key, listed in others.items():
-        yield key, np.array(listed, np.int64)
+            framing = str(error)
+        others.setdefault(framing, []).append(row)
+    for framing, listed in others.items():
+        yield framing, np.array(listed, np.int64)
 
 
 def _by_path(
-    values: pa.BinaryArray, skip_bytes: int
+    values: pa.BinaryArray, framing: Framing
 ) -> Iterable[tuple[tuple[int, ...] | str, Rows, int | Rows]]:
     """Yields the rows of each message path, and how many of their bytes come before the message. In place of a path,
     values without one have the reason."""
+    path: tuple[int, ...] | str
+    skip_bytes = framing.skip_bytes
+    if framing.path is not None:
+        try:
+            path, _ = read_path(framing.path)
+        except FormatError as error:
+            path = str(error)
+        yield path, np.arange(len(values)), skip_bytes
+        return
     data, begins, sizes, is_set = _content(values)
     is_first = is_set & (sizes > skip_bytes)
     is_first[is_first] = data[begins[is_first] + skip_bytes] == 0
@@ -271,7 +324,6 @@ def _by_path(
         yield (0,), rows, skip_bytes + 1
     others: dict[tuple[int, ...] | str, list[tuple[int, int]]] = {}
     for row in np.flatnonzero(is_set & ~is_first).tolist():
-        path: tuple[int, ...] | str
         try:
             path, at = read_path(values[row].as_py()[skip_bytes:])
         except FormatError as error:

@@ -59,12 +59,18 @@ def framed(raw: bytes, headers: Iterable[Header] | None = None, *, is_key: bool 
     name = header_of(is_key=is_key)
     for header, content in headers or ():
         if header == name and content is not None:
-            if (split := _split(content)) is None:
-                raise UnknownMagicByte(f"Unknown magic byte! The header {name} has no guid of a schema")
-            return Framed(split[0], raw, split[1])
+            key, path = header_parts(name, content)
+            return Framed(key, raw, path)
     if (split := _split(raw)) is None:
         raise UnknownMagicByte(f"Unknown magic byte! The value has no registry prefix: {_beginning(raw)}")
     return Framed(*split)
+
+
+def header_parts(name: str, content: bytes) -> tuple[SchemaKey, bytes]:
+    """Returns the key of the schema and the message path in the content of a header. Raises UnknownMagicByte."""
+    if (split := _split(content)) is None:
+        raise UnknownMagicByte(f"Unknown magic byte! The header {name} has no guid of a schema")
+    return split
 
 
 def _split(raw: bytes) -> tuple[SchemaKey, bytes] | None:

@@ -127,6 +127,75 @@ def test_protobuf_values_are_found_by_their_paths(registry: MemoryRegistry) -> N
     )
 
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def header_rows(
+    columns: ColumnDeserializer, records: list[tuple[bytes | None, list[tuple[str, bytes | None]] | None]]
+) -> list[Any]:
+    values = pa.array([value for value, _ in records], pa.binary())
+    listed = [
+        None if headers is None else [{"key": key, "value": content} for key, content in headers]
+        for _, headers in records
+    ]
+    # A slice has offsets that do not begin at 0.
+    headers = pa.array([[{"key": "__value_schema_id", "value": b"before"}], *listed], HEADERS)[1:]
+    decoded = columns.decode(values, headers)
+    pairs = zip(decoded.values.to_pylist(), decoded.errors.to_pylist(), strict=True)
+    return [value if error is None else error for value, error in pairs]
+
+
+def test_a_header_names_the_schema_of_a_value(registry: MemoryRegistry) -> None:
+    first, second = registry.put("t-value", V1), registry.put("t-value", V2)
+    old, new = (uuid.UUID(held["guid"]) for held in registry.subjects["t-value"])
+    name = "__value_schema_id"
+    payloads = encode("AVRO", V1, {"a": 1, "gone": "x"}), encode("AVRO", V2, {"a": 2, "b": "y"})
+    found = header_rows(
+        columns_of(registry, "t-value"),
+        [
+            (payloads[0], [("other", b"x"), (name, guid_prefix(old))]),
+            (id_prefix(second) + payloads[1], [("other", b"x")]),
+            (payloads[1], [(name, None), (name, guid_prefix(new)), (name, guid_prefix(old))]),
+            (None, [(name, guid_prefix(old))]),
+            (id_prefix(first) + payloads[0], None),
+            (payloads[0], [(name, b"\1short")]),
+            (payloads[0], [("__key_schema_id", guid_prefix(old))]),
+            (payloads[1], [(name, id_prefix(second))]),
+            (payloads[1], [(name, guid_prefix(uuid.UUID(int=5)))]),
+        ],
+    )
+    both = [{"a": 1, "b": None}, {"a": 2, "b": "y"}]
+    assert found[:5] == [both[0], both[1], both[1], None, both[0]]
+    assert found[5] == "Unknown magic byte! The header __value_schema_id has no guid of a schema"
+    assert found[6].startswith("Unknown magic byte! The value has no registry prefix")
+    assert found[7] == both[1]
+    assert found[8] == "Schema 00000000-0000-0000-0000-000000000005 not found"
+    mine = Deserializer(schemas_of(registry), SerdeSettings(use_latest=True), value_decode)
+    assert mine.deserialize("t", payloads[0], [(name, guid_prefix(old))]) == both[0]
+
+
+def test_a_header_has_the_path_of_a_protobuf_message(registry: MemoryRegistry) -> None:
+    registry.put("t-value", P1, "PROTOBUF")
+    prefix = guid_prefix(uuid.UUID(registry.subjects["t-value"][0]["guid"]))
+    name = "__value_schema_id"
+    found = header_rows(
+        columns_of(registry, "t-value", "p.B"),
+        [
+            (b"\x0a\x01x", [(name, prefix + path_bytes((1,)))]),
+            (b"\x08\x01", [(name, prefix + path_bytes((0,)))]),
+            (b"\x0a\x01y", [(name, prefix + path_bytes((1,)))]),
+            (b"\x0a\x01y", [(name, prefix)]),
+        ],
+    )
+    assert [found[0], found[2]] == [{"b": "x"}, {"b": "y"}]
+    assert found[1] == "the value is a message p.A, expected p.B"
+    assert found[3] == "the value ends inside the path of its message type"
+    registry.put("j-value", J1, "JSON")
+    json_prefix = guid_prefix(uuid.UUID(registry.subjects["j-value"][0]["guid"]))
+    columns = columns_of(registry, "j-value")
+    assert header_rows(columns, [(b'{"a":1}', [(name, json_prefix)])]) == [{"a": 1, "s": None}]
+
+
 def test_json_values_have_the_columns_of_their_schema(registry: MemoryRegistry) -> None:
     number = registry.put("t-value", J1, "JSON")
     values = [id_prefix(number) + b'{"a": 1, "s": "x", "more": 2}', id_prefix(number) + b'{"a": "x"}', None]

@@ -53,7 +53,7 @@ def test_a_run_that_may_be_started_twice_says_what_to_do_with_the_table() -> Non
         ),
         (export, ("--on-bad-record", "drop"), "values that are decoded"),
         (ingest, ("--table", "t"), "--format jdbc"),
-        (ingest, ("--on-bad-record", "drop"), "--format json or csv"),
+        (ingest, ("--on-bad-record", "drop"), "--format json or csv, or --value-format"),
         (ingest, ("--format", "jdbc", "--url", "sqlite:///x", "--table", "t"), "files"),
     ],
 )

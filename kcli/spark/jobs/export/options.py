@@ -165,8 +165,15 @@ def _check_idle(options: ExportOptions) -> None:
 
 def reading(options: ExportOptions) -> dict[str, str]:
     """Returns the options of the data source `kcli`, from which the job reads."""
-    headers = "headers" in columns(options) or (is_decoded(options) and bad_input(options).needs_headers)
-    return reader_options(options, include_headers=headers)
+    return reader_options(options, include_headers="headers" in columns(options) or needs_headers(options))
+
+
+def needs_headers(options: ExportOptions) -> bool:
+    """Whether values cannot be decoded without headers: a header may name the schema of a value, and a dead letter
+    keeps its headers."""
+    if not is_decoded(options):
+        return False
+    return bad_input(options).needs_headers or options.values.registry is not None
 
 
 def is_decoded(options: ExportOptions) -> bool:

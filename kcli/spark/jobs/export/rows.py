@@ -11,6 +11,7 @@ from kcli.spark.jobs.export.options import (
     ExportOptions,
     columns,
     is_decoded,
+    needs_headers,
     reading,
     values_as,
 )
@@ -32,7 +33,8 @@ def selected(spark: SparkSession, options: ExportOptions, counts: Counts) -> Dat
     if DATE in chosen and "timestamp" not in needed:
         needed.append("timestamp")
     if is_decoded(options):
-        extra = ["key", "headers"] if bad_input(options).needs_headers else []
+        extra = ["key"] if bad_input(options).needs_headers else []
+        extra += ["headers"] if needs_headers(options) else []
         needed += [name for name in ("value", *KAFKA_ORIGIN, *extra) if name not in needed]
     reader = spark.read if not options.is_stream else spark.readStream
     schema = ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in needed)

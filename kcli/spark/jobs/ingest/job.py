@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,7 @@ from kcli.command.options import Exclusive, Kind, option
 from kcli.spark.jobs.ingest.columns import check_columns, check_files, file_columns
 from kcli.spark.jobs.records.bad_input import BadInputOptions, bad_input, sifted
 from kcli.spark.jobs.records.column_names import free_name, listed, quoted
-from kcli.spark.jobs.records.registry_values import (
-    TYPES,
-    RegistryOptions,
-    RegistrySpec,
-    WrittenValues,
-    written_values,
-)
+from kcli.spark.jobs.records.registry_values import RegistryOptions, WrittenValues, written_values
 from kcli.spark.jobs.records.values import CORRUPT, worker_function
 from kcli.spark.jobs.shared.endpoints import check_target, check_writer, target_plan, writer_options
 from kcli.spark.jobs.shared.errors import JobError, require
@@ -26,6 +21,7 @@ from kcli.spark.jobs.shared.job import Job
 from kcli.spark.jobs.shared.options import ModeOptions, SinkOptions, check_mode, pairs, positive, refuse_idle
 from kcli.spark.jobs.shared.running import BAD_RECORDS, Counts, Done, run_batch, run_stream
 from kcli.spark.options import SINK_COLUMNS
+from kcli.spark.registry_values import TYPES, RegistrySpec
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -170,8 +166,8 @@ def _check_idle(options: IngestOptions) -> None:
             refuse_idle(options, ["read-option"], "files and jdbc: URLs, which Spark reads")
     else:
         refuse_idle(options, JDBC_OPTIONS, "--format jdbc")
-    if options.format not in ("json", "csv"):
-        refuse_idle(options, ["on-bad-record"], "--format json or csv")
+    if options.format not in ("json", "csv") and options.value_format is None:
+        refuse_idle(options, ["on-bad-record"], "--format json or csv, or --value-format")
     if options.incrementing_column is None:
         refuse_idle(options, ["max-rows-per-trigger", "tasks"], "--incrementing-column")
     if options.timestamp_column is None:
@@ -265,14 +261,28 @@ def run(spark: SparkSession, options: IngestOptions) -> Done:
         spark.conf.set(CASE_SENSITIVE, before or "false")
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of files or of a database."""
+
+    frame: DataFrame
+    names: list[str]
+    """The columns of a row. The frame may have more columns, which `line` and `wrong` need."""
+    origin: Mapping[str, Column]
+    line: Column
+    """The text that a dead letter keeps."""
+    wrong: Column | None = None
+    """Whether the line of a row does not parse. None: each row parses."""
+
+
 def _written(spark: SparkSession, options: IngestOptions) -> Done:
     counts = Counts(streaming=options.is_stream)
-    frame = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
-    if options.format in ("json", "csv"):
-        frame = _well(frame, options, counts)
+    rows = _jdbc(spark, options) if options.format == JDBC else _of_files(spark, options)
+    registry = options.registry
+    if registry is None and rows.wrong is None:
+        records = counts.rows(rows.frame).select(*_record(rows, options, _value(rows, options)))
     else:
-        frame = counts.rows(frame)
-    records = frame.select(*_record(frame, options))
+        records = _well(rows, options, counts, registry)
     writing = writer_options(options, options.topic)
     if options.is_stream:
         return run_stream(records.writeStream.format("kcli").options(**writing), options, "ingest")
@@ -281,12 +291,9 @@ def _written(spark: SparkSession, options: IngestOptions) -> Done:
     return Done(counts.total("rows"), bad_records=counts.total(BAD_RECORDS))
 
 
-def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
-    """Reads the files. Rows of JSON and CSV files are in the struct `_row`, because their columns may have any name.
-
-    Beside it are `value` (the line), `file_path` and `_wrong`, which is true if the line does not parse.
-    """
-    from pyspark.sql.functions import col, length, struct, trim
+def _of_files(spark: SparkSession, options: IngestOptions) -> Rows:
+    """Reads the files."""
+    from pyspark.sql.functions import coalesce, col, length, struct, to_json, trim
 
     # JSON lines are read as text, so that each line becomes a value unchanged.
     form = "text" if options.format == "json" else options.format
@@ -307,16 +314,19 @@ def _of_files(spark: SparkSession, options: IngestOptions) -> DataFrame:
         if options.max_files_per_trigger:
             stream = stream.option("maxFilesPerTrigger", options.max_files_per_trigger)
         frame = stream.load(options.source)
-    if options.format not in ("json", "csv"):
-        return frame
-    if form == "text":
-        frame = frame.where(length(trim(col("value"))) > 0)
-    wrong = _is_not_json(col("value")) if form == "text" else col(line).isNotNull()
-    row = struct(*(col(quoted(name)) for name in names))
-    path = frame.metadataColumn("_metadata").getField("file_path")  # a file may have a column of this name
-    return frame.select(
-        row.alias("_row"), col(line).alias("value"), path.alias("file_path"), wrong.alias("_wrong")
-    )
+    # A file may have a column of this name.
+    origin = {"file": frame.metadataColumn("_metadata").getField("file_path")}
+    whole = to_json(struct(*(col(quoted(name)) for name in names)))
+    match options.format:
+        case "json":
+            frame = frame.where(length(trim(col("value"))) > 0)
+            return Rows(frame, names, origin, col("value"), _is_not_json(col("value")))
+        case "csv":
+            return Rows(frame, names, origin, coalesce(col(line), whole), col(line).isNotNull())
+        case "text":
+            return Rows(frame, names, origin, col("value"))
+        case _:
+            return Rows(frame, names, origin, whole)
 
 
 def _is_not_json(line: Column) -> Column:
@@ -328,8 +338,8 @@ def _is_not_json(line: Column) -> Column:
     return coalesce(size(whole), lit(0)) != 1
 
 
-def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
-    from pyspark.sql.functions import struct, to_json
+def _jdbc(spark: SparkSession, options: IngestOptions) -> Rows:
+    from pyspark.sql.functions import col, struct, to_json
 
     from kcli.spark.jobs.ingest.database import (
         FORMAT,
@@ -343,12 +353,13 @@ def _jdbc(spark: SparkSession, options: IngestOptions) -> DataFrame:
         reading = what | pairs(options.read_option, "--read-option")
         rows = spark.read.format("jdbc").option("url", options.database).options(**reading).load()
         check_columns(options.named_columns, rows.columns, "rows", fields=True)
-        return rows.select(to_json(struct("*")).alias("value"))
+        return Rows(rows.select(to_json(struct("*")).alias("value")), ["value"], {}, col("value"))
     settings = _settings(options)
     check_columns(options.named_columns, table_columns(settings), "rows", fields=True)
     spark.dataSource.register(SqlDataSource)
     reader = spark.read if not options.is_stream else spark.readStream
-    return reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
+    frame = reader.format(FORMAT).option(SETTINGS, settings.to_json()).load()
+    return Rows(frame, frame.columns, {}, col("value"))
 
 
 def _settings(options: IngestOptions) -> SqlSettings:
@@ -368,84 +379,127 @@ def _settings(options: IngestOptions) -> SqlSettings:
     )
 
 
-def _well(frame: DataFrame, options: IngestOptions, counts: Counts) -> DataFrame:
-    """Returns the rows of JSON and CSV files that parse.
+def _well(rows: Rows, options: IngestOptions, counts: Counts, registry: RegistrySpec | None) -> DataFrame:
+    """Returns the records of the rows that parse and that fit the schema of the registry.
 
     --on-bad-record decides what happens to the other rows.
     """
-    from pyspark.sql.functions import col, lit, when
-    from pyspark.sql.types import StructType
+    from pyspark.sql.functions import coalesce, col, lit, struct, when
 
+    wrong = lit(False) if rows.wrong is None else rows.wrong
     said = "the line is not JSON"
     if options.format == "csv":
-        row = frame.schema["_row"].dataType
-        assert isinstance(row, StructType)
-        said = f"the line is not CSV of the {len(row.names)} columns {listed(row.names)}"
-    error = when(col("_wrong"), lit(said))
-    frame = sifted(frame, error, {"file": col("file_path")}, bad_input(options), counts)
-    return frame.select("_row.*")
+        said = f"the line is not CSV of the {len(rows.names)} columns {listed(rows.names)}"
+    error = when(wrong, lit(said))
+    if registry is None:
+        written, value = None, _value(rows, options)
+    else:
+        written = written_values(registry, options.topic)
+        fields, misfit = _encoder_input(rows, options, written)
+        make = written.text_encoder if _is_text(options) else written.row_encoder
+        encoded = worker_function(make, "struct<error: string, value: binary>")(
+            when(~wrong & misfit.isNull(), fields)
+        )
+        value = encoded.getField("value")
+        error = coalesce(error, misfit, encoded.getField("error"))
+    places = {f"_{name}": column for name, column in rows.origin.items()}
+    frame = rows.frame.select(
+        when(error.isNull(), struct(*_record(rows, options, value, written))).alias("_record"),
+        rows.line.alias("value"),
+        error.alias("_wrong"),
+        *(column.alias(name) for name, column in places.items()),
+    )
+    origin = {name[1:]: col(name) for name in places}
+    frame = sifted(frame, col("_wrong"), origin, bad_input(options), counts)
+    return frame.select("_record.*")
 
 
-def _record(frame: DataFrame, options: IngestOptions) -> list[Column]:
+def _record(
+    rows: Rows, options: IngestOptions, value: Column, written: WrittenValues | None = None
+) -> list[Column]:
     """Returns the columns of the records: always value, and key, partition and headers if the options or the rows have
     them.
     """
-    from pyspark.sql.functions import col, get_json_object, struct, to_json
+    from pyspark.sql.functions import col
 
-    is_json = options.format in ("json", JDBC)
-
-    def column(name: str) -> Column:
-        if is_json:
-            return get_json_object(col("value"), f"$.{name}")
-        check_columns([name], frame.columns, "files")
-        return _bytes(frame, name)
-
-    chosen = []
+    chosen = [value.alias("value")]
     if options.key_column:
-        chosen.append(column(options.key_column).alias("key"))
-    elif options.format == "parquet" and "key" in frame.columns and options.value_column is None:
-        chosen.append(_bytes(frame, "key").alias("key"))
-    is_text = options.value_column is not None or options.format == "text" or is_json
-    if (registry := options.registry) is not None and not is_text:
-        chosen.append(_encoded_row(frame, written_values(registry, options.topic)).alias("value"))
-    elif options.value_column:
-        chosen.append(column(options.value_column).alias("value"))
-    elif is_text or "value" in frame.columns:
-        chosen.append(_bytes(frame, "value").alias("value"))
-    else:
-        chosen.append(to_json(struct("*")).alias("value"))
-    if registry is not None and is_text:
-        encode = worker_function(written_values(registry, options.topic).text_encoder, "binary")
-        chosen[-1] = encode(chosen[-1].cast("string")).alias("value")
+        chosen.append(_column(rows, options, options.key_column).alias("key"))
+    elif options.format == "parquet" and "key" in rows.names and options.value_column is None:
+        chosen.append(_bytes(rows, "key").alias("key"))
     if options.partition_column:
-        chosen.append(column(options.partition_column).cast("int").alias("partition"))
-    types = dict(frame.dtypes)
-    if types.get("headers") in SINK_COLUMNS["headers"]:
-        chosen.append(col("headers"))
+        chosen.append(_column(rows, options, options.partition_column).cast("int").alias("partition"))
+    types = dict(rows.frame.dtypes)
+    headers = col("headers") if types.get("headers") in SINK_COLUMNS["headers"] else None
+    if written is not None:
+        headers = written.headers(headers)
+    if headers is not None:
+        chosen.append(headers.alias("headers"))
     return chosen
 
 
-def _encoded_row(frame: DataFrame, written: WrittenValues) -> Column:
-    """Returns the values of rows, made of the columns that the schema names, in its types. A field without a column has
-    the default of the schema."""
-    from pyspark.sql.functions import col, struct
-    from pyspark.sql.pandas.types import from_arrow_type
+def _is_text(options: IngestOptions) -> bool:
+    """Whether the value is one text, and not made of the columns of a row."""
+    return options.value_column is not None or options.format in ("text", "json", JDBC)
 
-    fields = [field for field in written.columns() if field.name in frame.columns]
+
+def _value(rows: Rows, options: IngestOptions) -> Column:
+    from pyspark.sql.functions import col, struct, to_json
+
+    if options.value_column is not None:
+        return _column(rows, options, options.value_column)
+    if _is_text(options) or "value" in rows.names:
+        return _bytes(rows, "value")
+    return to_json(struct(*(col(quoted(name)) for name in rows.names)))
+
+
+def _column(rows: Rows, options: IngestOptions, name: str) -> Column:
+    """Returns a column of a row, or a field of its JSON."""
+    from pyspark.sql.functions import col, get_json_object
+
+    if options.format in ("json", JDBC):
+        return get_json_object(col("value"), f"$.{name}")
+    check_columns([name], rows.names, "files")
+    return _bytes(rows, name)
+
+
+def _encoder_input(rows: Rows, options: IngestOptions, written: WrittenValues) -> tuple[Column, Column]:
+    """Returns what the workers encode, and the error of a row whose columns do not have the types of the schema.
+
+    A value is a text, or a struct of the columns that the schema names, in its types. A field without a column has the
+    default of the schema.
+    """
+    from pyspark.sql.functions import coalesce, col, lit, struct, when
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    no_error = lit(None).cast("string")
+    if _is_text(options):
+        return _value(rows, options).cast("string"), no_error
+    fields = [field for field in written.columns() if field.name in rows.names]
     if not fields:
         raise JobError(
-            f"the files have no column of {written.schema.name}; they have {', '.join(frame.columns)}"
+            f"the files have no column of {written.schema.name}; they have {', '.join(rows.names)}"
         )
-    typed = [col(quoted(field.name)).cast(from_arrow_type(field.type)).alias(field.name) for field in fields]
-    return worker_function(written.encoder, "binary")(struct(*typed))
+    typed, errors = [], []
+    for field in fields:
+        column, kind = col(quoted(field.name)), from_arrow_type(field.type)
+        if isinstance(kind, (ArrayType, MapType, StructType)):
+            typed.append(column.cast(kind).alias(field.name))
+            continue
+        converted = column.try_cast(kind)
+        said = lit(f"column {field.name} is not {kind.simpleString()}")
+        errors.append(when(column.isNotNull() & converted.isNull(), said))
+        typed.append(converted.alias(field.name))
+    return struct(*typed), coalesce(no_error, *errors)
 
 
-def _bytes(frame: DataFrame, name: str) -> Column:
+def _bytes(rows: Rows, name: str) -> Column:
     """Returns a column in a type for keys and values: bytes and strings unchanged, other types as text."""
     from pyspark.sql.functions import col
 
     column = col(quoted(name))
-    return column if dict(frame.dtypes)[name] in SINK_COLUMNS["value"] else column.cast("string")
+    return column if dict(rows.frame.dtypes)[name] in SINK_COLUMNS["value"] else column.cast("string")
 
 
 JOB = Job(

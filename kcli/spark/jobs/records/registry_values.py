@@ -1,7 +1,6 @@
-"""Decodes and encodes values with schemas of a registry, in columns.
+"""The options of jobs for values with schemas of a registry, and how the workers encode such values.
 
-The driver asks the registry once for the reader's schema, which decides about the columns, and registers the schema of
-what the job writes. Each Python worker asks the registry once for each schema with which values were written.
+The driver registers the schema of what a job writes, once.
 """
 
 from __future__ import annotations
@@ -9,46 +8,41 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kcli.command.options import option
 from kcli.config.definition import ConfigError
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, Value
 from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.deserializer import REASON_MAX
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.registry.errors import RegistryError
-from kcli.formats.registry.framing import Place
+from kcli.formats.registry.framing import Header, header_of
 from kcli.formats.registry.payloads import json_encoder, record_name, value_encoder
 from kcli.formats.registry.schemas import LoadedSchema, Schemas
 from kcli.formats.registry.serde_settings import SerdeSettings, unused_registry_keys
 from kcli.formats.registry.serializer import Serializer
 from kcli.formats.registry.settings import URL, RegistrySettings
-from kcli.formats.registry.subjects import Subjects
-from kcli.formats.schemas import SchemaType
 from kcli.spark.jobs.shared.endpoints import client_properties
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.jobs.shared.options import JobOptions
+from kcli.spark.registry_values import (
+    TYPES,
+    ReadColumns,
+    RegistrySpec,
+    read_columns,
+    record_type,
+    schema_text,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import Column
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-TYPES = {"avro": SchemaType.AVRO, "protobuf": SchemaType.PROTOBUF, "json-schema": SchemaType.JSON}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrySpec:
-    """A registry, and what the options say about the schema of values. `schema` is the path of a schema file."""
-
-    settings: RegistrySettings
-    type: SchemaType
-    schema: str | None = None
-    subject: str | None = None
-    message: str | None = None
-    serde: SerdeSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,117 +77,69 @@ class RegistryOptions(JobOptions):
             raise JobError(f"--schema-registry: {error.located()}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadColumns:
-    """How the workers decode the values of a topic: the reader's schema and its Arrow type, as Spark takes it."""
-
-    spec: RegistrySpec
-    reader: LoadedSchema
-    type: pa.StructType
-
-    def decoder(self) -> Callable[[pa.Array], pa.Array]:
-        """Returns a function for a worker, from values to structs of `error` and `record`."""
-        import pyarrow as pa
-
-        from kcli.formats.registry.columns import ColumnDeserializer
-
-        spec = self.spec
-        columns = ColumnDeserializer(
-            Schemas(RegistryClient(spec.settings)),
-            self.reader,
-            message=spec.message,
-            subject=self.reader.subject,
-        )
-
-        def decode(values: pa.Array) -> pa.Array:
-            decoded = columns.decode(values)
-            return pa.StructArray.from_arrays([decoded.errors, decoded.values], names=["error", "record"])
-
-        return decode
-
-
-def read_columns(spec: RegistrySpec, topic: str | None) -> ReadColumns:
-    """Asks the registry for the reader's schema of a topic, unless a file has it. `topic` is None for several topics,
-    whose values then need a subject. Raises JobError."""
-    from kcli.formats.registry.columns import column_type
-
-    if topic is None and spec.subject is None:
-        raise JobError("values of several topics with schemas of a registry need --value-subject")
-    schemas = Schemas(RegistryClient(spec.settings))
+def job_columns(spec: RegistrySpec, topic: str | None) -> ReadColumns:
+    """Returns the columns of the values of a topic. Raises JobError."""
     try:
-        reader = waited(_reader(schemas, spec, topic))
-        if reader.type is not spec.type:
-            raise JobError(f"{reader.name} is {reader.type}, and the format is {spec.type}")
-        return ReadColumns(spec, reader, _record_type(column_type(reader, spec.message), reader))
+        return read_columns(spec, topic)
     except (FormatError, RegistryError) as error:
-        raise JobError(f"values of {topic or spec.subject}: {error}") from None
-
-
-async def _reader(schemas: Schemas, spec: RegistrySpec, topic: str | None) -> LoadedSchema:
-    chosen = spec.serde.subjects
-    subjects = Subjects(schemas.client, chosen.strategy, chosen.fallback, chosen.cluster_id)
-    subject = spec.subject or await subjects.subject(topic or "", None, is_key=False)
-    if spec.schema is None:
-        return await schemas.latest(subject, spec.serde.latest_metadata)
-    return await schemas.with_references(SchemaDefinition(_text(spec.schema), spec.type.value), subject)
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise JobError(f"{path}: {error}") from None
-
-
-def _record_type(type_: pa.DataType, schema: LoadedSchema) -> pa.StructType:
-    import pyarrow as pa
-
-    if not pa.types.is_struct(type_):
-        raise JobError(f"{schema.name} must be a record, so that its values have columns")
-    return type_
+        raise JobError(f"values of {topic or spec.subject or 'several topics'}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenValues:
-    """How the workers encode values: the registered schema, and the bytes before each value."""
+    """How the workers encode values: the registered schema, and the bytes before each value or the header of each
+    record, which name this schema."""
 
     spec: RegistrySpec
     schema: LoadedSchema
     prefix: bytes
+    header: Header | None
 
     def encoder(self) -> Callable[[pa.Array], pa.Array]:
-        """Returns a function for a worker, from rows to values."""
+        """Returns a function for a worker, from rows to values. A row that does not fit the schema is an error."""
         import pyarrow as pa
 
-        from kcli.formats.registry.columns import row_encoder
+        encode = self._encode_row()
+        return lambda rows: pa.array([encode(row) for row in rows.to_pylist()], pa.binary())
 
-        spec, prefix = self.spec, self.prefix
-        encode = row_encoder(self.schema, spec.message, validates=spec.serde.validates)
-
-        def encode_rows(rows: pa.Array) -> pa.Array:
-            return pa.array([prefix + encode(row) for row in rows.to_pylist()], pa.binary())
-
-        return encode_rows
+    def row_encoder(self) -> Callable[[pa.Array], pa.Array]:
+        """Returns a function for a worker, from rows to structs of `error` and `value`. A null has neither."""
+        return _checked(self.schema, self._encode_row())
 
     def text_encoder(self) -> Callable[[pa.Array], pa.Array]:
-        """Returns a function for a worker, from JSON texts to values, as the console producer encodes them."""
-        import pyarrow as pa
-
+        """Returns the same function for JSON texts, which are encoded as in the console producer."""
         spec, prefix = self.spec, self.prefix
         encode = json_encoder(self.schema, spec.message, validates=spec.serde.validates).encode
 
-        def encode_texts(texts: pa.Array) -> pa.Array:
-            values = [None if text is None else prefix + encode(text) for text in texts.to_pylist()]
-            return pa.array(values, pa.binary())
+        def encode_text(text: str) -> bytes:
+            return prefix + encode(text)
 
-        return encode_texts
+        return _checked(self.schema, encode_text)
+
+    def _encode_row(self) -> Callable[[Value], bytes]:
+        from kcli.formats.registry.columns import row_encoder
+
+        prefix = self.prefix
+        encode = row_encoder(self.schema, self.spec.message, validates=self.spec.serde.validates)
+        return lambda row: prefix + encode(row)
+
+    def headers(self, before: Column | None) -> Column | None:
+        """Returns the headers of records. A header of another schema, which a record had before, is left out."""
+        from pyspark.sql.functions import array, coalesce, concat, filter, lit, struct
+
+        name = header_of(is_key=False)
+        others = None if before is None else filter(before, lambda header: header["key"] != name)
+        if self.header is None:
+            return others
+        own = array(struct(lit(name).alias("key"), lit(self.header[1]).alias("value")))
+        return own if others is None else coalesce(concat(others, own), own)
 
     def columns(self) -> pa.StructType:
         """Returns the Arrow type of the rows. Raises JobError if the schema is no record."""
         from kcli.formats.registry.columns import column_type
 
         try:
-            return _record_type(column_type(self.schema, self.spec.message), self.schema)
+            return record_type(column_type(self.schema, self.spec.message), self.schema)
         except FormatError as error:
             raise JobError(str(error)) from None
 
@@ -201,9 +147,7 @@ class WrittenValues:
 def written_values(spec: RegistrySpec, topic: str) -> WrittenValues:
     """Registers the schema of the values of a topic, or looks it up, as the properties say. Without a schema file, the
     latest version of the subject is used. Raises JobError."""
-    if spec.serde.place is not Place.PREFIX:
-        raise JobError("a job writes the id of a schema before each value, not in a header")
-    own = None if spec.schema is None else SchemaDefinition(_text(spec.schema), spec.type.value)
+    own = None if spec.schema is None else SchemaDefinition(schema_text(spec.schema), spec.type.value)
     schemas = Schemas(RegistryClient(spec.settings))
     serializer = Serializer(
         schemas,
@@ -217,4 +161,26 @@ def written_values(spec: RegistrySpec, topic: str) -> WrittenValues:
         prepared = waited(serializer.prepare(topic))
     except (FormatError, RegistryError) as error:
         raise JobError(f"values of {topic}: {error}") from None
-    return WrittenValues(spec, prepared.schema, prepared.prefix)
+    return WrittenValues(spec, prepared.schema, prepared.prefix, prepared.header)
+
+
+def _checked(schema: LoadedSchema, encode: Callable[[T], bytes]) -> Callable[[pa.Array], pa.Array]:
+    """Returns a function from Arrow values to structs of `error` and `value`."""
+    import pyarrow as pa
+
+    def encode_all(inputs: pa.Array) -> pa.Array:
+        values: list[bytes | None] = []
+        errors: list[str | None] = []
+        for value in inputs.to_pylist():
+            try:
+                values.append(None if value is None else encode(value))
+                errors.append(None)
+            except Exception as error:  # the libraries may raise any exception for a value of another type
+                values.append(None)
+                reason = (str(error) or type(error).__name__)[:REASON_MAX]
+                errors.append(f"the row does not fit {schema.name}: {reason}")
+        return pa.StructArray.from_arrays(
+            [pa.array(errors, pa.string()), pa.array(values, pa.binary())], names=["error", "value"]
+        )
+
+    return encode_all

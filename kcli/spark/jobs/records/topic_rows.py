@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kcli.command.options import option
 from kcli.spark.jobs.records.column_names import quoted
-from kcli.spark.jobs.records.registry_values import RegistryOptions
+from kcli.spark.jobs.records.registry_values import RegistryOptions, written_values
 from kcli.spark.jobs.records.values import FORMATS, ValueSpec, encoded
 from kcli.spark.jobs.shared.errors import JobError
 from kcli.spark.options import SINK_COLUMNS
@@ -72,15 +72,19 @@ def records(frame: DataFrame, spec: ValueSpec, topic: str) -> DataFrame:
         return frame.select(
             *(_record_column(frame, name, name) for name in frame.columns if name in SINK_COLUMNS)
         )
-    chosen = [
-        _record_column(frame, name, record)
+    chosen = {
+        record: _record_column(frame, name, record)
         for name, record in RECORD_COLUMNS.items()
         if name in frame.columns
-    ]
+    }
+    written = None if spec.registry is None else written_values(spec.registry, topic)
+    if written is not None and (headers := written.headers(chosen.get("headers"))) is not None:
+        chosen["headers"] = headers.alias("headers")
     inside = [name for name in frame.columns if name not in RECORD_COLUMNS and name not in LEFT_OUT]
     if not inside:
         raise JobError("the query has no column for the value")
-    return frame.select(encoded([col(quoted(name)) for name in inside], spec, topic).alias("value"), *chosen)
+    value = encoded([col(quoted(name)) for name in inside], spec, written)
+    return frame.select(value.alias("value"), *chosen.values())
 
 
 def _record_column(frame: DataFrame, name: str, record: str) -> Column:

@@ -106,7 +106,7 @@ class TopicTables:
 
         chosen = bad_input(self.options)
         is_raw = table.values.format == "raw"
-        headers = not is_raw and chosen.needs_headers
+        headers = not is_raw and (chosen.needs_headers or table.values.registry is not None)
         reading = reader_options(self.options, topic=table.topic, include_headers=headers)
         reader = self.spark.readStream if self.streaming else self.spark.read
         frame = reader.format("kcli").options(**reading).load()

@@ -20,13 +20,12 @@ from kcli.formats.codec import FormatError, Value
 from kcli.formats.protobuf.codec import message_class
 from kcli.spark.jobs.records.column_names import column_list, free_name, renamed
 from kcli.spark.jobs.records.registry_values import (
-    ReadColumns,
     RegistryOptions,
-    RegistrySpec,
-    read_columns,
-    written_values,
+    WrittenValues,
+    job_columns,
 )
 from kcli.spark.jobs.shared.errors import JobError, require
+from kcli.spark.registry_values import ReadColumns, RegistrySpec
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,7 +88,7 @@ class ValueSpec:
 def for_topic(spec: ValueSpec, topic: str | None) -> ValueSpec:
     """Returns the format of the values of a topic. For values with schemas of a registry, asks the registry for the
     columns. `topic` is None for several topics. Raises JobError."""
-    return spec if spec.registry is None else replace(spec, read=read_columns(spec.registry, topic))
+    return spec if spec.registry is None else replace(spec, read=job_columns(spec.registry, topic))
 
 
 def is_inferred(spec: ValueSpec) -> bool:
@@ -157,13 +156,15 @@ class ValueOptions(RegistryOptions):
 def decoded(frame: DataFrame, spec: ValueSpec, taken: Iterable[str] = ()) -> DataFrame:
     """Decodes the column `value` of `frame`. Returns `frame` with the columns RECORD and ERROR.
 
+    `frame` also has the column `headers` if there is a registry, because a header may name the schema of a value.
     The fields of RECORD have unique names. `taken` contains names that these fields cannot have.
     """
     from pyspark.sql.functions import col
 
     if spec.read is not None or spec.format in ("avro", "protobuf"):
         decoder, columns = _decoder(spec) if spec.read is None else _registry_decoder(spec.read)
-        frame = frame.withColumn("_decoded", decoder(col("value")))
+        inputs = ["value"] if spec.read is None else ["value", "headers"]
+        frame = frame.withColumn("_decoded", decoder(*map(col, inputs)))
         record = col("_decoded.record").cast(renamed(columns, taken))
         return frame.withColumn(RECORD, record).withColumn(ERROR, col("_decoded.error")).drop("_decoded")
     return _decoded_text(frame, spec, taken)
@@ -218,13 +219,13 @@ def struct_type(ddl: str) -> StructType:
         ) from None
 
 
-def encoded(columns: list[Column], spec: ValueSpec, topic: str) -> Column:
-    """Encodes the columns of a row as one value of a topic in the format of `spec`."""
+def encoded(columns: list[Column], spec: ValueSpec, written: WrittenValues | None) -> Column:
+    """Encodes the columns of a row as one value in the format of `spec`, or by a schema of a registry."""
     from pyspark.sql.functions import struct, to_csv, to_json
 
     row = struct(*columns)
-    if spec.registry is not None:
-        return worker_function(written_values(spec.registry, topic).encoder, "binary")(row)
+    if written is not None:
+        return worker_function(written.encoder, "binary")(row)
     if spec.format == "json":
         return to_json(row)
     if spec.format == "csv":
@@ -232,34 +233,31 @@ def encoded(columns: list[Column], spec: ValueSpec, topic: str) -> Column:
     return _encoder(spec)(row)
 
 
-def _registry_decoder(read: ReadColumns) -> tuple[Callable[[Column], Column], StructType]:
+def _registry_decoder(read: ReadColumns) -> tuple[Callable[..., Column], StructType]:
     """Returns a function that decodes a column, and the type of the decoded records."""
-    import pyarrow as pa
-    from pyspark.sql.pandas.types import from_arrow_type
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StringType, StructType
 
-    columns = from_arrow_type(read.type)
-    assert isinstance(columns, StructType)
-    result = pa.struct([("error", pa.string()), ("record", read.type)])
-    return worker_function(read.decoder, from_arrow_type(result)), columns
+    columns = read.spark_type()
+    result = StructType().add("error", StringType()).add("record", columns)
+    return worker_function(read.decoder, result), columns
 
 
 def worker_function(
-    make: Callable[[], Callable[[pa.Array], pa.Array]], result: DataType | str
-) -> Callable[[Column], Column]:
-    """Returns a function over a column. `make` is called once in each worker, because Spark cannot send parsed schemas
-    and connections."""
+    make: Callable[[], Callable[..., pa.Array]], result: DataType | str
+) -> Callable[..., Column]:
+    """Returns a function over one or two columns. `make` is called once in each worker, because Spark cannot send
+    parsed schemas and connections."""
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
 
-    made: list[Callable[[pa.Array], pa.Array]] = []
+    made: list[Callable[..., pa.Array]] = []
 
-    def convert(values: pa.Array) -> pa.Array:
+    def convert(values: pa.Array, *more: pa.Array) -> pa.Array:
         if not made:
             made.append(make())
-        return made[0](values)
+        return made[0](values, *more)
 
-    convert.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    convert.__annotations__ = {"values": pa.Array, "more": pa.Array, "return": pa.Array}
     return arrow_udf(convert, result)
 
 
@@ -321,7 +319,7 @@ def _protobuf_codec(schema: bytes, message: str) -> RecordCodec:
     return RecordCodec(decoder.type, decode, decoder.row_codec.encode)
 
 
-def _decoder(spec: ValueSpec) -> tuple[Callable[[Column], Column], StructType]:
+def _decoder(spec: ValueSpec) -> tuple[Callable[..., Column], StructType]:
     """Returns a function that decodes a column, and the type of the decoded records."""
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
