@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kcli.client.admin.configs import AlterConfig
 from kcli.client.admin.groups import CommittedOffset
 from kcli.client.admin.topics import NewPartitions, NewTopic
+from kcli.config.properties import parse
 from kcli.connectors.mirror.background import Background
 from kcli.connectors.mirror.keys import CHECKPOINT_KEYS, HEARTBEAT_KEYS, PACKAGE, SOURCE_KEYS
 from kcli.connectors.mirror.records import Checkpoint, OffsetSync
@@ -147,8 +148,7 @@ class Replay:
         text = step["config"]
         for name, broker in self.brokers.items():
             text = text.replace(f"{{{name}PORT}}", str(broker.port))
-        lines = (line.partition("=") for line in text.splitlines() if "=" in line)
-        properties = {key.strip(): value.strip() for key, _, value in lines}
+        properties = parse(text)
         for source, target in (("A", "B"), ("B", "A")):
             if _flag(properties, source, target, "enabled", "false") or _flag(
                 properties, source, target, "emit.heartbeats.enabled", "true"

@@ -22,6 +22,7 @@ from kcli.connectors.mirror.groups import Translator, has_topic, offsets_to_comm
 from kcli.connectors.mirror.internal_topics import create_internal_topic
 from kcli.connectors.mirror.keys import (
     CHECKPOINT_KEYS,
+    CHECKPOINT_SETTINGS,
     EMIT_CHECKPOINTS,
     PACKAGE,
     TASK_GROUPS,
@@ -65,7 +66,7 @@ class MirrorCheckpointTask(SourceTask):
         self._failure: Exception | None = None
 
     def start(self, config: Config) -> None:
-        self._settings = settings = Settings.of(CHECKPOINT_KEYS, config, is_task=True)
+        self._settings = settings = Settings.of(CHECKPOINT_SETTINGS, config, is_task=True)
         self._groups = tuple(task_groups(config.get(TASK_GROUPS, "")))
         self._interval_s = settings.interval_s(EMIT_CHECKPOINTS) or 0.0
         self._next_poll = time.monotonic() + self._interval_s
@@ -295,7 +296,7 @@ class MirrorCheckpointConnector(SourceConnector):
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self._settings = settings = Settings.of(CHECKPOINT_KEYS, config)
+        self._settings = settings = Settings.of(CHECKPOINT_SETTINGS, config)
         if not settings.is_enabled:
             return
         values = settings.values

@@ -132,10 +132,6 @@ SOURCE_KEYS = ConfigDef(
             r"unclean\.leader\.election\.enable, min\.insync\.replicas",
             Expressions(), _HIGH, "Configs of topics that are not copied: names and regular expressions.",
         ),
-        ConfigKey(
-            "use.defaults.from", _STRING, TARGET, OneOf((SOURCE, TARGET)), _LOW,
-            "Cluster whose default is used for a config that a topic of the source does not set.",
-        ),
         _class(
             "config.property.filter.class", "Class that selects the configs to copy.",
             f"{PACKAGE}DefaultConfigPropertyFilter",
@@ -179,8 +175,6 @@ CHECKPOINT_KEYS = ConfigDef(
         ),
         _SYNCS_LOCATION,
         _TOPIC_FILTER,
-        *_TOPICS,
-        _EMIT_SYNCS,
     )
 )  # fmt: skip
 HEARTBEAT_KEYS = ConfigDef(
@@ -199,6 +193,16 @@ _NEEDS_READ_COMMITTED = (
     "isolation.level set to 'read_committed'; otherwise, records from aborted and uncommitted transactions will be "
     "replicated from the source cluster to the target cluster."
 )
+
+_DEFAULTS_FROM = ConfigKey(
+    "use.defaults.from", _STRING, TARGET, OneOf((SOURCE, TARGET)), _LOW,
+    "Cluster whose default is used for a config that a topic of the source does not set.",
+)  # fmt: skip
+
+# The filters read these keys too. They are no keys of the connectors in Kafka, so MirrorMaker's program does not pass
+# them on from the top of its file, and validations do not list them.
+SOURCE_SETTINGS = ConfigDef((*SOURCE_KEYS.values(), _DEFAULTS_FROM))
+CHECKPOINT_SETTINGS = ConfigDef((*CHECKPOINT_KEYS.values(), *_TOPICS))
 
 
 def is_false(config: Config, key: str) -> bool:

@@ -34,6 +34,7 @@ from kcli.connectors.mirror.keys import (
     PACKAGE,
     SOURCE,
     SOURCE_KEYS,
+    SOURCE_SETTINGS,
     TASK_INDEX,
     TASK_PARTITIONS,
     reads_committed,
@@ -65,7 +66,7 @@ class MirrorSourceTask(SourceTask):
         """Copied records of which the writer of offset syncs has not heard."""
 
     def start(self, config: Config) -> None:
-        settings = Settings.of(SOURCE_KEYS, config, is_task=True)
+        settings = Settings.of(SOURCE_SETTINGS, config, is_task=True)
         partitions = task_partitions(config.get(TASK_PARTITIONS, ""))
         self._poll_timeout_s = settings.poll_timeout_s
         self._partitions = {
@@ -163,7 +164,7 @@ class MirrorSourceConnector(SourceConnector):
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self._settings = settings = Settings.of(SOURCE_KEYS, config)
+        self._settings = settings = Settings.of(SOURCE_SETTINGS, config)
         if not settings.is_enabled:
             return
         self._background = background = Background("mirror-source-connector")
