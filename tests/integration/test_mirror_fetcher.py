@@ -78,6 +78,7 @@ async def values(fetcher: Fetcher, count: int) -> list[str]:
         while len(found) < count:
             for part in await fetcher.next(0.5):
                 for record in source_records(part, source_partition("A", part.partition), "A.t"):
+                    assert isinstance(record.value, bytes)
                     offset = record.source_offset["offset"]
                     found.append(f"{record.partition}:{offset}:{record.value.decode()}")
     return sorted(found)

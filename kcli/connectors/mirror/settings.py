@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +22,20 @@ from kcli.connectors.mirror.policy import (
 
 Side = Literal["source", "target"]
 Kind = Literal["admin", "consumer", "producer"]
+
+_log = logging.getLogger("kcli.connectors.mirror")
+
+_EFFECTIVE_KEYS = CLIENT_KEYS | {
+    "client.id", "request.timeout.ms", "default.api.timeout.ms", "socket.connection.setup.timeout.ms",
+    "retry.backoff.ms", "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+    # The rest of the connector's own keys consumer.poll.timeout.ms and admin.timeout.ms.
+    "poll.timeout.ms", "timeout.ms",
+}  # fmt: skip
+"""The keys that every client of a connector reads."""
+_CONSUMER_KEYS = frozenset({
+    "isolation.level", "auto.offset.reset", "max.poll.records", "fetch.max.wait.ms", "fetch.max.bytes",
+    "fetch.min.bytes", "max.partition.fetch.bytes",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +112,11 @@ class Settings:
         properties = {key: value for key, value in cluster.items() if key in CLIENT_KEYS}
         properties |= _with_prefix(self.config, f"{kind}.")
         properties |= _with_prefix(self.config, f"{side}.{kind}.")
+        without_effect = sorted(
+            properties.keys() - _EFFECTIVE_KEYS - (_CONSUMER_KEYS if kind == "consumer" else set())
+        )
+        if without_effect:
+            _log.warning("These keys of the %s client have no effect: %s", role, ", ".join(without_effect))
         user_id = properties.get("client.id")
         properties["client.id"] = "|".join(part for part in (user_id, self.label, role) if part is not None)
         return properties

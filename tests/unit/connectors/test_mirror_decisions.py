@@ -158,6 +158,20 @@ def test_the_properties_of_clients() -> None:
     assert task.client("target", "admin", "r") == {"bootstrap.servers": "b:1", "client.id": "A->B|mm-3|r"}
 
 
+def test_a_key_of_a_client_without_effect_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    config = ALIASES | {
+        "source.consumer.client.rack": "r", "consumer.poll.timeout.ms": "5", "consumer.max.poll.records": "9",
+        "admin.timeout.ms": "5", "producer.acks": "1",
+    }  # fmt: skip
+    settings = Settings.of(SOURCE_KEYS, config)
+    for kind in ("consumer", "admin", "producer"):
+        settings.client("source", kind, kind)
+    assert caplog.messages == [
+        "These keys of the consumer client have no effect: client.rack",
+        "These keys of the producer client have no effect: acks",
+    ]
+
+
 def test_the_topics_of_the_connectors() -> None:
     settings = Settings.of(SOURCE_KEYS, ALIASES)
     assert (settings.syncs_side, settings.syncs_topic) == ("source", "mm2-offset-syncs.B.internal")
