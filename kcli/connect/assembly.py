@@ -10,6 +10,7 @@ import logging
 import secrets
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from kcli.client.admin.transactions import force_terminate_transaction
@@ -30,7 +31,7 @@ from kcli.connect.herders.settings import HerderParts, HerderSettings
 from kcli.connect.herders.standalone import StandaloneHerder
 from kcli.connect.model import Config, TaskId
 from kcli.connect.peers.forwarding import Forwarder
-from kcli.connect.peers.internal_requests import InternalRequests
+from kcli.connect.peers.internal_requests import NO_URL, InternalRequests
 from kcli.connect.stores.configs import Configs
 from kcli.connect.stores.internal_topics import InternalTopics, client_id_base
 from kcli.connect.stores.log import MemoryLog
@@ -59,7 +60,7 @@ class StandaloneWorker:
         clock = SystemClock()
         statuses = Statuses(MemoryLog(), clock)
         self._offsets = OffsetFile(config.offsets_file, SystemDisk())
-        self._engine, reports, plugins = _engine(config, url, statuses, self._offsets_of)
+        self._engine, reports, plugins = _engine(config, _worker_id(url), statuses, self._offsets_of)
         self._stopping = asyncio.Event()
         self._started = asyncio.Event()
         self.herder = StandaloneHerder(
@@ -101,30 +102,43 @@ class StandaloneWorker:
         self._stopping.set()
 
 
-class DistributedWorker:
-    """A worker of a group. `url` is the address of its REST API for the other workers.
+@dataclass(frozen=True, slots=True)
+class Peering:
+    """The ways between a worker and the other workers of its group.
 
-    `tls` is for requests to workers with an https URL.
+    `url` is the address of its REST API for them, and `tls` is for requests to workers with an https URL. `prefix` is
+    the beginning of the paths for internal requests. `worker_id` is the name in statuses, by default from the URL.
     """
 
-    def __init__(
-        self, config: WorkerConfig, cluster_id: str, url: str, tls: ssl.SSLContext | None = None
-    ) -> None:
+    url: str
+    tls: ssl.SSLContext | None = None
+    prefix: str = ""
+    worker_id: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.worker_id or _worker_id(self.url)
+
+
+class DistributedWorker:
+    """A worker of a group."""
+
+    def __init__(self, config: WorkerConfig, cluster_id: str, peering: Peering) -> None:
         assert config.group is not None, "the configuration of a worker in a group"
         group = config.group
         settings = client_config(config.clients.worker(ClientKind.ADMIN))
         self._group_id = group.group_id
         self._admin = _client(settings, f"{client_id_base(group)}shared-admin")
-        self._coordination = _client(settings, group.client_id or f"connect-{_worker_id(url)}")
+        self._coordination = _client(settings, group.client_id or f"connect-{peering.name}")
         self._topics = InternalTopics(group, settings, self._admin, SystemClock())
         self._offsets = self._topics.offsets()
         self._own_offsets = OwnOffsets(config, self._topics, self._offsets)
         configs, statuses = self._topics.configs(), self._topics.statuses()
-        self._engine, reports, plugins = _engine(config, url, statuses, self._offsets_of)
+        self._engine, reports, plugins = _engine(config, peering.name, statuses, self._offsets_of)
         session = _session(group)
-        membership = WorkerMembership(self._coordination, _worker_group(group, url), configs)
+        membership = WorkerMembership(self._coordination, _worker_group(group, peering.url), configs)
         self.herder = DistributedHerder(
-            _herder_settings(group, session),
+            _herder_settings(group, session, peering),
             HerderParts(
                 configs=configs,
                 statuses=statuses,
@@ -132,7 +146,7 @@ class DistributedWorker:
                 engine=self._engine,
                 membership=membership,
                 validator=_validator(config, plugins, self._engine),
-                requests=InternalRequests(Forwarder(tls), session),
+                requests=InternalRequests(Forwarder(peering.tls), session, peering.prefix),
                 fence=self._fence,
                 clock=SystemClock(),
                 random_bytes=secrets.token_bytes,
@@ -173,9 +187,9 @@ class DistributedWorker:
 
 
 def _engine(
-    config: WorkerConfig, url: str, statuses: StatusStore, offsets_of: OffsetsOf
+    config: WorkerConfig, worker_id: str, statuses: StatusStore, offsets_of: OffsetsOf
 ) -> tuple[WorkerEngine, StatusReports, PluginTable]:
-    reports = StatusReports(statuses, _worker_id(url), tracks_topics=config.topic_tracking_enable)
+    reports = StatusReports(statuses, worker_id, tracks_topics=config.topic_tracking_enable)
     plugins = load_plugins(config.plugin_path)
     check_converters(config, plugins)
     resolve = ConfigTransformer(config.texts).transform
@@ -232,7 +246,7 @@ def _worker_group(group: GroupConfig, url: str) -> WorkerGroup:
     )
 
 
-def _herder_settings(group: GroupConfig, session: SessionSettings) -> HerderSettings:
+def _herder_settings(group: GroupConfig, session: SessionSettings, peering: Peering) -> HerderSettings:
     return HerderSettings(
         session=session,
         sync_timeout_ms=group.worker_sync_timeout_ms,
@@ -240,4 +254,7 @@ def _herder_settings(group: GroupConfig, session: SessionSettings) -> HerderSett
         rebalance_delay_max_ms=group.scheduled_rebalance_max_delay_ms,
         exactly_once=group.exactly_once_source is ExactlyOnceSource.ENABLED,
         claims_config_topic=group.exactly_once_source is not ExactlyOnceSource.DISABLED,
+        # With transactions, only the leader can write.
+        any_worker_writes_tasks=peering.url == NO_URL
+        and group.exactly_once_source is ExactlyOnceSource.DISABLED,
     )

@@ -14,10 +14,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from kcli.client.admin.admin import AdminClient
+from kcli.client.admin.cluster import ClusterDescription
 from kcli.client.config import ClientConfigError, client_config
 from kcli.config.definition import ConfigError
 from kcli.config.properties import load
-from kcli.connect.assembly import DistributedWorker, StandaloneWorker
+from kcli.connect.assembly import DistributedWorker, Peering, StandaloneWorker
 from kcli.connect.config.clients import ClientKind
 from kcli.connect.config.worker import WorkerConfig, distributed_config, standalone_config
 from kcli.connect.connector_files import read_connector_file
@@ -103,7 +104,7 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Se
 
     Raises the error of a step that fails.
     """
-    cluster_id = await _cluster_id(config)
+    cluster_id = (await describe_cluster(config)).cluster_id or ""
     _cli_log.info("Kafka cluster ID: %s", cluster_id)
     settings = rest_settings(config)
     rest = RestServer(settings, SystemNetwork())
@@ -117,7 +118,7 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Se
     if config.group is None:
         worker = StandaloneWorker(config, cluster_id, url)
     else:
-        worker = DistributedWorker(config, cluster_id, url, settings.forwarding_tls)
+        worker = DistributedWorker(config, cluster_id, Peering(url, settings.forwarding_tls))
     log = ConnectorLog()
     logging.getLogger().addHandler(log)
     rest.serve(worker.herder, url, log)
@@ -128,11 +129,12 @@ async def _set_up(config: WorkerConfig) -> tuple[Worker, RestServer, Sequence[Se
     return worker, rest, [rest, metrics]
 
 
-async def _cluster_id(config: WorkerConfig) -> str:
+async def describe_cluster(config: WorkerConfig) -> ClusterDescription:
+    """Asks the cluster of a worker. Raises ConnectException if no broker answers."""
     settings = client_config(config.clients.worker(ClientKind.ADMIN))
     try:
         async with AdminClient(settings, SystemNetwork()) as admin:
-            return (await admin.describe_cluster()).cluster_id or ""
+            return await admin.describe_cluster()
     except (KafkaError, OSError) as error:
         raise ConnectException(
             "Failed to connect to and describe Kafka cluster. Check worker's broker connection and security "

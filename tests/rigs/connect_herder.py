@@ -263,10 +263,16 @@ async def steps() -> None:
 
 @contextlib.asynccontextmanager
 async def lone_herder(
-    *, exactly_once: bool = False, claims_config_topic: bool = False
+    *,
+    exactly_once: bool = False,
+    claims_config_topic: bool = False,
+    any_worker_writes_tasks: bool = False,
 ) -> AsyncIterator[LoneHerder]:
     settings = HerderSettings(
-        SessionSettings(), exactly_once=exactly_once, claims_config_topic=claims_config_topic
+        SessionSettings(),
+        exactly_once=exactly_once,
+        claims_config_topic=claims_config_topic,
+        any_worker_writes_tasks=any_worker_writes_tasks,
     )
     it = LoneHerder(settings)
     running = asyncio.create_task(it.herder.run())

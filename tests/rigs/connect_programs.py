@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kcli.connect.assembly import DistributedWorker, StandaloneWorker
+from kcli.connect.assembly import DistributedWorker, Peering, StandaloneWorker
 from kcli.connect.config.worker import WorkerConfig, distributed_config, standalone_config
 from kcli.connect.herders.connector_log import ConnectorLog
 from kcli.connect.rest.server import RestServer
@@ -127,7 +127,7 @@ async def _running(config: WorkerConfig) -> AsyncIterator[Program]:
     worker = (
         StandaloneWorker(config, "cluster", url)
         if config.group is None
-        else DistributedWorker(config, "cluster", url, settings.forwarding_tls)
+        else DistributedWorker(config, "cluster", Peering(url, settings.forwarding_tls))
     )
     log = ConnectorLog()
     logging.getLogger().addHandler(log)

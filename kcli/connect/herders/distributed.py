@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kcli.connect.decisions.task_configs import patched
 from kcli.connect.errors import AlreadyExists, NotFound
@@ -81,7 +81,7 @@ class DistributedHerder:
         self._turns = turns = Turns(self._wake_up.set)
         self._leadership = leadership = Leadership(settings, parts, stages)
         self._fencing = fencing = Fencing(settings, parts, leadership, self.views, turns)
-        self._publisher = TaskPublisher(parts, leadership, turns)
+        self._publisher = TaskPublisher(settings, parts, leadership, turns)
         self._reconfigurations = Reconfigurations(self._publisher.publish, on_end=self._progress.set)
         self._work = work = AssignedWork(parts, fencing, self._reconfigurations, turns, stages)
         self._changes = PendingChanges(lambda: work.state, self._wake_up.set, self.loggers.set)
@@ -91,8 +91,17 @@ class DistributedHerder:
         )
         parts.reports.on_reconfigure = self._reconfigurations.start
         parts.reports.on_change = self._auto_restarts.changed
+        self.on_lead: Callable[[], None] = lambda: None
+        """Called each time when this worker has become the leader and has started its work."""
         self._rebalances = Rebalances(
-            settings, parts, leadership, work, stages, self._lock, self._wake_up.set
+            settings,
+            parts,
+            leadership,
+            work,
+            stages,
+            self._lock,
+            wake=self._wake_up.set,
+            on_lead=lambda: self.on_lead(),
         )
 
     # Life.

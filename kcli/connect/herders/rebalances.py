@@ -24,7 +24,7 @@ class Rebalances:
     """Implements `WorkListener`. Hands each assignment to the work of this worker, or joins the group again.
 
     `lock` is the herder's: no request and no start of work runs while work is revoked. `wake` wakes the herder, which
-    then calls `complete`.
+    then calls `complete`. `on_lead` is called when the worker has become the leader and has started its work.
     """
 
     def __init__(
@@ -35,7 +35,9 @@ class Rebalances:
         work: AssignedWork,
         stages: Stages,
         lock: asyncio.Lock,
+        *,
         wake: Callable[[], None],
+        on_lead: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._membership = parts.membership
@@ -49,6 +51,9 @@ class Rebalances:
         self._stages = stages
         self._lock = lock
         self._wake = wake
+        self._on_lead = on_lead
+        self._has_led = False
+        """Whether this worker was the leader when its last assignment was complete."""
         self._metrics = RebalanceMetrics(parts.clock)
         self.is_waiting = True
         """Whether another assignment is to come, so that nothing else is done."""
@@ -174,6 +179,9 @@ class Rebalances:
         await self._work.start(assignment)
         self._is_resolved = True
         self._metrics.succeeded()
+        if self._leadership.is_leader and not self._has_led:
+            self._on_lead()
+        self._has_led = self._leadership.is_leader
         if assignment.has_revoked:
             return self.rejoin("the worker has given up work")
         return True

@@ -27,6 +27,8 @@ class HerderSettings:
     exactly_once: bool = False
     claims_config_topic: bool = False
     """Whether the leader writes in transactions: exactly.once.source.support is preparing or enabled."""
+    any_worker_writes_tasks: bool = False
+    """Whether a worker that is not the leader writes the configurations of tasks to the config topic itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from kcli.connect.decisions.task_configs import java_ordered, task_configs_changed
 from kcli.connect.errors import BadRequest
 from kcli.connect.herders.leadership import Leadership
-from kcli.connect.herders.settings import HerderParts
+from kcli.connect.herders.settings import HerderParts, HerderSettings
 from kcli.connect.herders.turns import Turns
 from kcli.connect.model import Config, TargetState
 
 
 class TaskPublisher:
-    """Publishes the configurations of tasks. The leader writes them, and another worker sends them to the leader."""
+    """Publishes the configurations of tasks. The leader writes them, and another worker sends them to the leader.
 
-    def __init__(self, parts: HerderParts, leadership: Leadership, turns: Turns) -> None:
+    Workers without REST servers cannot send them, so each worker writes those of its own connectors.
+    """
+
+    def __init__(
+        self, settings: HerderSettings, parts: HerderParts, leadership: Leadership, turns: Turns
+    ) -> None:
+        self._any_worker_writes = settings.any_worker_writes_tasks
         self._configs = parts.configs
         self._engine = parts.engine
         self._requests = parts.requests
@@ -34,16 +40,17 @@ class TaskPublisher:
         if config is None or not task_configs_changed(state, name, configs):
             return
 
-        async def write_as_leader() -> bool:
-            if self._leadership.is_leader:
+        async def write_here() -> bool:
+            may_write = self._leadership.is_leader or self._any_worker_writes
+            if may_write:
                 await self.write(name, configs)
-            return self._leadership.is_leader
+            return may_write
 
-        if not await self._turns.run(write_as_leader):
+        if not await self._turns.run(write_here):
             await self._requests.put_task_configs(self._leadership.url, name, configs, state.session_key)
 
     async def write(self, name: str, configs: Sequence[Config]) -> None:
-        """Writes the configurations as the leader, in a turn of the herder."""
+        """Writes the configurations to the config topic, in a turn of the herder."""
         target = self._configs.state.target_states.get(name)
         if configs and target is TargetState.STOPPED:
             raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")

@@ -16,11 +16,22 @@ from kcli.connect.peers.forwarding import NO_LEADER, Forwarder
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 
+NO_URL = "NOTUSED"
+"""The URL of a worker without a REST server, as the processes of MirrorMaker write it."""
+
+NO_SERVER = (
+    "The leader of the group cannot be asked, because it has no REST server. If this is MirrorMaker in dedicated mode, "
+    "consider enabling inter-worker communication via the 'dedicated.mode.enable.internal.rest' property."
+)
+
 
 class InternalRequests:
-    def __init__(self, forwarder: Forwarder, session: SessionSettings) -> None:
+    """`prefix` is the beginning of the paths of all workers, such as `/A/B`."""
+
+    def __init__(self, forwarder: Forwarder, session: SessionSettings, prefix: str = "") -> None:
         self._forwarder = forwarder
         self._session = session
+        self._prefix = prefix
 
     async def put_task_configs(
         self, leader_url: str | None, name: str, configs: Sequence[Config], key: SessionKey | None
@@ -38,12 +49,14 @@ class InternalRequests:
     ) -> None:
         if not leader_url:
             raise RestError(NO_LEADER, 409)
+        if leader_url == NO_URL:
+            raise RestError(NO_SERVER)
         headers = {}
         if key is not None:
             algorithm = self._session.signature_algorithm
             signature = base64.b64encode(sign(key, algorithm, body)).decode()
             headers = {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: algorithm}
-        url = f"{leader_url.rstrip('/')}/connectors/{quote(name, safe='')}/{what}"
+        url = f"{leader_url.rstrip('/')}{self._prefix}/connectors/{quote(name, safe='')}/{what}"
         reply = await self._forwarder.send(method, url, body, headers)
         if reply.status >= 400:
             text = reply.body.decode(errors="replace") if isinstance(reply.body, bytes) else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -13,13 +11,11 @@ from kcli.connect.errors import BadRequest, NotFound, RestError
 from kcli.connect.herders.connector_log import ConnectorLog
 from kcli.connect.herders.herder import Created, Herder
 from kcli.connect.model import (
-    InternalSignature,
     RestartRequest,
     SourceOffsets,
     TargetState,
     TaskId,
 )
-from kcli.connect.peers.internal_requests import ALGORITHM_HEADER, SIGNATURE_HEADER
 from kcli.connect.rest import entities
 from kcli.http.rest.json_bodies import InvalidBody, json_bytes, object_of, text_of, texts_of
 from kcli.http.rest.json_slices import read_json
@@ -35,7 +31,7 @@ _INITIAL_STATES = {
 
 
 READ_COST = 5
-"""The cost of an element of a body: the offset of a partition, or the configuration of a task."""
+"""The cost of an element of a body: the offset of a partition."""
 
 LISTED_COST = 50
 """The cost of a connector in a list with details: its two views, and their JSON."""
@@ -75,10 +71,8 @@ class ConnectorResources:
             Route("PUT", f"{one}/resume", self._resume),
             Route("PUT", f"{one}/stop", self._stop),
             Route("GET", f"{one}/tasks", self._tasks),
-            Route("POST", f"{one}/tasks", self._put_task_configs),
             Route("GET", f"{one}/tasks/{{task:int}}/status", self._task_status),
             Route("POST", f"{one}/tasks/{{task:int}}/restart", self._restart_task),
-            Route("PUT", f"{one}/fence", self._fence),
             Route("GET", f"{one}/logs", self._lines),
             Route("GET", f"{one}/topics", self._topics),
             Route("PUT", f"{one}/topics/reset", self._reset_topics),
@@ -233,24 +227,6 @@ class ConnectorResources:
     async def _reset_offsets(self, call: Call) -> Reply:
         return Reply(entities.message(await self._herder.alter_offsets(_connector(call), None)))
 
-    # Requests of other workers.
-
-    async def _put_task_configs(self, call: Call) -> Reply:
-        body = await read_json(call.body, numbers_as_text=True)
-        if not isinstance(body, list):
-            raise InvalidBody("the body is not a list of configurations")
-        pace, configs = Turn(), []
-        for item in body:
-            await pace(READ_COST)
-            texts = texts_of(item, "a configuration")
-            configs.append({key: value or "" for key, value in texts.items()})
-        await self._herder.put_task_configs(_connector(call), configs, _signature(call))
-        return _NO_CONTENT
-
-    async def _fence(self, call: Call) -> Reply:
-        await self._herder.fence_zombies(_connector(call), _signature(call))
-        return _NO_CONTENT
-
 
 _NO_CONTENT = Reply(status=HTTPStatus.NO_CONTENT)
 _ACCEPTED = Reply(status=HTTPStatus.ACCEPTED)
@@ -333,14 +309,3 @@ async def _offsets_of(body: bytes) -> SourceOffsets:
                 raise InvalidBody("a partition and an offset are JSON objects")
         pairs.append((partition, offset))  # type: ignore[arg-type]
     return pairs
-
-
-def _signature(call: Call) -> InternalSignature | None:
-    """The signature of a request of another worker, or None if the request has none."""
-    signature, algorithm = call.headers.get(SIGNATURE_HEADER), call.headers.get(ALGORITHM_HEADER)
-    if signature is None or algorithm is None:
-        return None
-    try:
-        return InternalSignature(algorithm, base64.b64decode(signature, validate=True), call.body)
-    except (binascii.Error, ValueError):
-        raise BadRequest("the signature of the request is not base64") from None

@@ -16,6 +16,7 @@ from kcli.connect.herders.connector_log import ConnectorLog
 from kcli.connect.herders.herder import Herder
 from kcli.connect.peers.forwarding import Forwarder
 from kcli.connect.rest.connectors import ConnectorResources, location
+from kcli.connect.rest.internal import InternalResources
 from kcli.connect.rest.loggers import LoggerResources
 from kcli.connect.rest.plugins import PluginResources
 from kcli.formats.connect.errors import ConnectException, NotFoundException
@@ -69,7 +70,7 @@ class RestServer:
         self._settings = settings
         self._network = network
         self._forwarder = Forwarder(settings.forwarding_tls)
-        self._herder: Herder | None = None
+        self._herders: Sequence[Herder] = ()
         self._url = ""
         self.last_active = 0.0
         """The time of the event loop at which the last request came or was answered."""
@@ -87,9 +88,9 @@ class RestServer:
 
     def serve(self, herder: Herder, advertised_url: str, log: ConnectorLog) -> None:
         """Answers requests with a herder, which may still start up."""
-        self._herder, self._url = herder, advertised_url
+        self._herders, self._url = (herder,), advertised_url
         settings = self._settings
-        root = Route("GET", "/", self._root)
+        root = Route("GET", "/", _root(herder))
         admin = LoggerResources(herder).routes()
         connectors = ConnectorResources(
             herder,
@@ -101,15 +102,25 @@ class RestServer:
         main = [
             root,
             Route("GET", "/health", self._health),
-            Route("GET", "/rebalance", self._rebalance),
+            Route("GET", "/rebalance", _rebalance(herder)),
             *PluginResources(herder).routes(),
             *connectors.routes(),
+            *InternalResources(herder).routes(),
             *(admin if settings.admin_listeners is None else ()),
         ]
         for application in self._applications:
             application.serve(self._in_time(main))
         for application in self._admin_applications:
             application.serve(self._in_time([root, *admin]))
+
+    def serve_internal(self, herders: Mapping[str, Herder]) -> None:
+        """Answers only the other workers. The herders are by the beginning of their paths, such as `/A/B`."""
+        self._herders = tuple(herders.values())
+        routes = [Route("GET", "/health", self._health)]
+        for prefix, herder in herders.items():
+            routes += InternalResources(herder, prefix).routes()
+        for application in self._applications:
+            application.serve(self._in_time(routes))
 
     async def stop(self) -> None:
         for server in self._servers:
@@ -150,7 +161,8 @@ class RestServer:
                     except NotLeader as error:
                         return self._with_location(await self._forwarder.forward(call, error))
             except TimeoutError:
-                stage = None if self._herder is None else self._herder.health().stage
+                stages = (herder.health().stage for herder in self._herders)
+                stage = next(filter(None, stages), None)
                 raise RestError(f"Request timed out. {stage}" if stage else "Request timed out") from None
             finally:
                 self.last_active = now()
@@ -164,29 +176,16 @@ class RestServer:
         name = str(json.loads(reply.body)["name"])
         return dataclasses.replace(reply, headers={"Location": location(self._url, name)})
 
-    async def _root(self, call: Call) -> Reply:
-        assert self._herder is not None, "started"
-        return Reply(
-            {
-                "version": KAFKA_VERSION,
-                "commit": KAFKA_COMMIT,
-                "kafka_cluster_id": self._herder.kafka_cluster_id,
-            }
-        )
-
-    async def _rebalance(self, call: Call) -> Reply:
-        """The state of the group of workers. Java's workers do not have this resource."""
-        assert self._herder is not None, "started"
-        return Reply({"delay_ms": self._herder.rebalance_delay_ms})
-
     async def _health(self, call: Call) -> Reply:
-        if self._herder is None:
+        if not self._herders:
             return _health("starting", _STARTING, HTTPStatus.SERVICE_UNAVAILABLE)
         with suppress(TimeoutError):
             async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
-                await self._herder.ping()
+                for herder in self._herders:
+                    await herder.ping()
                 return _health("healthy", "Worker has completed startup and is ready to handle requests.")
-        health = self._herder.health()
+        healths = [herder.health() for herder in self._herders]
+        health = next((one for one in healths if not one.is_ready or one.stage), healths[0])
         stage = f" {health.stage}" if health.stage else ""
         if not health.is_ready:
             return _health("starting", f"Worker is still starting up.{stage}", HTTPStatus.SERVICE_UNAVAILABLE)
@@ -195,6 +194,28 @@ class RestServer:
             f"Worker was unable to handle this request and may be unable to handle other requests.{stage}",
             HTTPStatus.INTERNAL_SERVER_ERROR,
         )
+
+
+def _root(herder: Herder) -> Handler:
+    async def root(call: Call) -> Reply:
+        return Reply(
+            {
+                "version": KAFKA_VERSION,
+                "commit": KAFKA_COMMIT,
+                "kafka_cluster_id": herder.kafka_cluster_id,
+            }
+        )
+
+    return root
+
+
+def _rebalance(herder: Herder) -> Handler:
+    """The state of the group of workers. Java's workers do not have this resource."""
+
+    async def rebalance(call: Call) -> Reply:
+        return Reply({"delay_ms": herder.rebalance_delay_ms})
+
+    return rebalance
 
 
 _STARTING = "Worker is still starting up."

@@ -73,6 +73,45 @@ async def test_a_request_for_the_leader_names_its_url() -> None:
             assert caught.value.url == LEADER_URL
 
 
+@on_a_loop
+async def test_each_new_leadership_is_reported_once() -> None:
+    async with lone_herder() as it:
+        leads: list[str] = []
+        it.herder.on_lead = lambda: leads.append(it.membership.member_id)
+        await it.assign(is_leader=False)
+        assert leads == []
+        await it.assign()
+        await it.assign()
+        assert len(leads) == 1
+        await it.assign(is_leader=False)
+        await it.assign()
+        assert len(leads) == 2
+
+
+# Configurations of tasks.
+
+
+@on_a_loop
+async def test_a_follower_sends_the_configurations_of_tasks_to_the_leader() -> None:
+    async with lone_herder() as it:
+        await it.put("c", 1)
+        await it.configs.put_connector("c", {"name": "c", "tasks": "2"}, None)
+        await it.assign("c", is_leader=False)
+        await until(lambda: bool(it.requests.sent))
+        assert it.requests.sent == [f"2 tasks of c to {LEADER_URL}"]
+        assert len(it.configs.state.tasks["c"]) == 1
+
+
+@on_a_loop
+async def test_a_follower_writes_the_configurations_of_tasks_if_it_cannot_send_them() -> None:
+    async with lone_herder(any_worker_writes_tasks=True) as it:
+        await it.put("c", 1)
+        await it.configs.put_connector("c", {"name": "c", "tasks": "2"}, None)
+        await it.assign("c", is_leader=False)
+        await until(lambda: len(it.configs.state.tasks["c"]) == 2)
+        assert it.requests.sent == []
+
+
 # Fencing.
 
 
