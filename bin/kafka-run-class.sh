@@ -41,6 +41,7 @@ case "${1##*.}" in
     LogDirsCommand) command=log-dirs ;;
     MetadataQuorumCommand) command=metadata-quorum ;;
     MetadataShell) command=metadata-shell ;;
+    MirrorMaker) command=mirror-maker ;;
     ProducerPerformance) command=producer-perf-test ;;
     ReassignPartitionsCommand) command=reassign-partitions ;;
     ReplicaVerificationTool) command=replica-verification ;;

@@ -76,6 +76,8 @@ def _tool_page(tool: Tool, command: Command) -> str:
     lines += [
         r"\fISUBCOMMAND\fR [\fIOPTIONS\fR]" if command.subcommands and not is_raw else r"[\fIOPTIONS\fR]"
     ]
+    if command.operand:
+        lines += [rf"\fI{_escape(command.operand)}\fR"]
     lines += [".SH DESCRIPTION", *_text(tool.summary)]
     if tool.script:
         lines += _text(f"Replaces {tool.script} of Apache Kafka {KAFKA_VERSION}.")

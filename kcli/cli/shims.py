@@ -41,6 +41,7 @@ MAIN_CLASSES = {
     "LogDirsCommand": "log-dirs",
     "MetadataQuorumCommand": "metadata-quorum",
     "MetadataShell": "metadata-shell",
+    "MirrorMaker": "mirror-maker",
     "ProducerPerformance": "producer-perf-test",
     "ReassignPartitionsCommand": "reassign-partitions",
     "ReplicaVerificationTool": "replica-verification",

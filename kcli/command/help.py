@@ -41,7 +41,7 @@ def _metavar(option: Option) -> str:
 def _usage_part(option: Option) -> str:
     text = f"--{option.name}"
     if option.argument is not Argument.NONE:
-        text += f" {_metavar(option)}" + (" ..." if option.words else "")
+        text += f" {_metavar(option)}" + (f" [{_metavar(option)} ...]" if option.words else "")
     return text if option.required else f"[{text}]"
 
 

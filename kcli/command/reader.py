@@ -33,9 +33,11 @@ class Grammar:
     """Whether an unambiguous prefix of `--name` is accepted in place of the full name."""
     spaced_arguments: bool
     """Whether a text with a leading dash and a space is an argument, unless it begins with an option's name."""
+    no_arguments: str = "expected at least one argument"
+    """The error of an option with several arguments that has none."""
 
 
-ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False)
+ARGPARSE4J = Grammar(abbreviations=True, spaced_arguments=False, no_arguments="expected 1 argument(s)")
 
 
 @dataclass(slots=True)
@@ -181,7 +183,7 @@ class Reader:
             while words.more() and not self.is_option(words.argv[words.at], known):
                 taken.append(words.take())
             if not taken:
-                raise ParseError(f"argument {flags_of(option)}: expected at least one argument")
+                raise ParseError(f"argument {flags_of(option)}: {self.grammar.no_arguments}")
             return taken
         if words.more() and not self.is_option(words.argv[words.at], known):
             return [words.take()]

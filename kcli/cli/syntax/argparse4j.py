@@ -38,9 +38,9 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     words = Words(_expanded(argv) if command.file_arguments else argv)
     top = options_of(command.options)
     reader = Reader()
-    chosen = _read_top(command, words, top, reader)
-    known = _own_options(command, chosen) if chosen is not None else []
     arguments: list[str] = []
+    chosen = _read_top(command, words, top, reader, arguments)
+    known = _own_options(command, chosen) if chosen is not None else []
     if chosen is not None:
         while chosen.positional and words.more() and not reader.is_option(words.argv[words.at], known):
             arguments.append(words.take())
@@ -53,6 +53,8 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
         reader.refuse_missing(known)
         reader.refuse_empty_groups(chosen.exclusive, known)
     reader.refuse_missing(top)
+    if command.operand and not arguments:
+        raise ParseError("too few arguments")
     if command.subcommands and chosen is None:
         raise ParseError("too few arguments")
     reader.refuse_empty_groups(command.exclusive, top)
@@ -61,8 +63,13 @@ def parse(command: Command, argv: list[str]) -> tuple[CommonOptions, Subcommand 
     return reader.filled(declaration, argv, arguments or words.argv[words.at :], properties), chosen
 
 
-def _read_top(command: Command, words: Words, top: list[Option], reader: Reader) -> Subcommand | None:
-    """Reads arguments up to the sub-command or the first positional argument. Returns the sub-command, or None."""
+def _read_top(
+    command: Command, words: Words, top: list[Option], reader: Reader, arguments: list[str]
+) -> Subcommand | None:
+    """Reads arguments up to the sub-command or the first positional argument. Returns the sub-command, or None.
+
+    If the command has an operand, reads all arguments, and adds the operand to `arguments`.
+    """
     while words.more():
         word = words.take()
         if words.ends_options(word):
@@ -73,6 +80,8 @@ def _read_top(command: Command, words: Words, top: list[Option], reader: Reader)
             reader.take(word, words, top, command.exclusive)
         elif command.subcommands:
             return _subcommand(command, word)
+        elif command.operand and not arguments:
+            arguments.append(word)
         elif command.positional:
             words.at -= 1
             break
@@ -88,6 +97,8 @@ def usage(command: Command) -> str:
         more.append("{" + ",".join(sub.name for sub in command.subcommands) + "} ...")
     if command.positional:
         more.append(f"[{command.positional} ...]")
+    if command.operand:
+        more.append(command.operand)
     return usage_line(command.prog, options_of(command.options), *more)
 
 

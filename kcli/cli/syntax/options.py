@@ -171,6 +171,9 @@ class Command:
     positional: str = ""
     """For argparse4j: the name of the positional arguments. After the first of them, no argument is read as an option.
     """
+    operand: str = ""
+    """For argparse4j: the name of the only positional argument, if the command has one. It is required, and options may
+    be before and after it."""
     file_arguments: bool = False
     """For argparse4j: whether an argument `@file` is replaced by the lines of that file."""
     has_version: bool = False

@@ -256,6 +256,12 @@ TOOLS: dict[str, Tool] = {
             place="connect.command",
         ),
         Tool(
+            "mirror-maker",
+            "connect-mirror-maker.sh",
+            "Copy topics and groups between clusters, as MirrorMaker 2 does.",
+            _CONNECT,
+        ),
+        Tool(
             "schemas",
             "",
             "Show, check and change the schemas of a registry.",

@@ -1,0 +1,1 @@
+"""The grammar of mm2.properties, without sockets, clocks and files."""
