@@ -252,6 +252,7 @@ def test_a_schema_may_contain_itself(registry: MemoryRegistry) -> None:
 WRONG = [
     ('{"type":"integer"}', '"x"', "Invalid type for INT64: STRING"),
     ('{"type":"string"}', "1", "Invalid type for STRING: NUMBER"),
+    ('{"type":"integer"}', "1e999999999", "Invalid type for INT64: a number of more than 100 digits"),
     ('{"type":"boolean"}', "[]", "Invalid type for BOOLEAN: ARRAY"),
     ('{"type":"integer"}', "null", "Invalid null value for required INT64 field"),
     ('{"type":"object","properties":{"a":{"type":"string"}}}', "[]", "Structs should be encoded as JSON objects"),
@@ -266,7 +267,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "payload", "reason"), WRONG)
-def test_values_that_do_not_fit_are_refused(registry: MemoryRegistry, text: str, payload: str, reason: str) -> None:
+def test_values_that_do_not_fit_are_refused(
+    registry: MemoryRegistry, text: str, payload: str, reason: str
+) -> None:
     with pytest.raises(DataException, match=reason):
         read(registry, text, payload, topic=f"wrong{WRONG.index((text, payload, reason))}")
 

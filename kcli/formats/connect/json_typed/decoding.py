@@ -18,6 +18,10 @@ from kcli.formats.connect.values import Float32, Instant, as_key
 from kcli.model.java_numbers import to_byte, to_int, to_long, to_short
 
 Decode = Callable[[Any], object]
+DIGITS_MAX = 100
+"""The most digits of a whole number that is written with an exponent. The few characters of 1e999999999 would otherwise
+become a number of 400 MB."""
+
 _MISSING = object()
 _WHOLE = {
     SchemaType.INT8: to_byte,
@@ -209,10 +213,17 @@ def _scalar(schema: Schema) -> Decode:
 
             def whole(tree: Any) -> object:
                 if isinstance(tree, Decimal):
-                    tree = int(tree)
+                    tree = _whole_part(schema, tree)
                 return narrow(_checked(schema, tree, int))
 
             return whole
+
+
+def _whole_part(schema: Schema, number: Decimal) -> int:
+    """Returns the whole part of a number. Raises DataException for one with too many digits."""
+    if number.adjusted() > DIGITS_MAX:
+        raise DataException(f"Invalid type for {schema.type.name}: a number of more than {DIGITS_MAX} digits")
+    return int(number)
 
 
 def _checked(schema: Schema, tree: Any, kind: type) -> Any:
