@@ -54,10 +54,10 @@ HEADER_MAX_BYTES = 8 * 1024
 HEADERS_MAX = 64
 """The most headers of a request. Browsers send about 20, and proxies add some."""
 
-AHEAD_MAX_BYTES = 512 * 1024
+AHEAD_MAX_BYTES = 1024 * 1024
 """The most bytes that a client may send before the server handles its next request.
 
-An event loop reads 256 KB at a time, and may read twice before a request of a client that pipelines is handled.
+uvloop reads 256 KB at a time, and reads up to three times before it heeds the pause that a long body causes.
 """
 
 CONNECTIONS_MAX = 32
