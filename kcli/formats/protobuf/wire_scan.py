@@ -287,8 +287,8 @@ def _skip_unknown(plan: MessagePlan, state: _Rows, result: Scan) -> None:
     position = state.position[rows]
     tag, behind = varints(state.content, position)
     known = np.isin(tag, np.array([_value(one.content) for one in plan.tags], np.uint64))
-    # A tag with more bytes than it needs is not found by its bytes.
-    is_odd = known & (behind - position != _varint_size(tag))
+    # A tag with more bytes than it needs is not found by its bytes, and the library refuses some of these tags.
+    is_odd = behind - position != _varint_size(tag)
     wire, number = tag & 7, tag >> 3
     is_broken = (number == 0) | (number >= 1 << 29) | ~np.isin(wire, (VARINT, FIXED64, SPAN, FIXED32))
     wrong = is_odd | (~known & (is_broken | plan.is_entry))

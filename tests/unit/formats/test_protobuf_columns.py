@@ -107,6 +107,8 @@ def test_unusual_bytes_are_read_as_by_the_library(payload: bytes) -> None:
         b"\x0a\x0a\x08" + b"\xff" * 8 + b"\x7f",  # a time in the far future
         b"\x1a\x02\x0a\x05",
         b"\xd3\x3e",
+        b"\xd0\xbb\x80\x80\x80\x00\x05",  # a tag of an unknown field with six bytes
+        b"\xd0\xbb" + b"\x80" * 9 + b"\x01\x05",
     ],
 )
 def test_an_invalid_value_is_a_null_row_with_an_error(payload: bytes) -> None:
