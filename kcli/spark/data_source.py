@@ -18,11 +18,19 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from kcli.model.java_text import trim
-from kcli.spark.options import sink_options, source_options
-from kcli.spark.source.readers import FIELDS, HEADERS, KcliReader, KcliStreamReader, checked_schema
+from kcli.spark.options import single_topic, sink_options, source_options, value_spec
+from kcli.spark.source.readers import (
+    FIELDS,
+    HEADERS,
+    VALUE_ERROR,
+    KcliReader,
+    KcliStreamReader,
+    checked_schema,
+)
 from kcli.spark.worker_memory import freeze_imports
 
 if TYPE_CHECKING:
+    from kcli.spark.registry_values import ReadColumns
     from kcli.spark.sink.writers import BatchWriter, StreamWriter
 
 
@@ -38,14 +46,34 @@ class KcliDataSource(DataSource):
         return "kcli"
 
     def schema(self) -> StructType:
-        includes_headers = trim(self.options.get("includeheaders", "false")).lower() == "true"
-        return StructType([*FIELDS, HEADERS] if includes_headers else list(FIELDS))
+        fields = [*FIELDS, HEADERS] if self._is_true("includeheaders") else [*FIELDS]
+        values = self._values()
+        if values is not None:
+            fields = [values.field if field.name == "value" else field for field in fields]
+            fields += [VALUE_ERROR] if self._is_true("includevalueerrors") else []
+        return StructType(fields)
 
     def reader(self, schema: StructType) -> KcliReader:
-        return KcliReader(source_options(self.options, streaming=False), checked_schema(schema))
+        values = self._values()
+        options = source_options(self.options, streaming=False)
+        return KcliReader(options, checked_schema(schema, values), values)
 
     def streamReader(self, schema: StructType) -> KcliStreamReader:
-        return KcliStreamReader(source_options(self.options, streaming=True), checked_schema(schema))
+        values = self._values()
+        options = source_options(self.options, streaming=True)
+        return KcliStreamReader(options, checked_schema(schema, values), values)
+
+    def _is_true(self, name: str) -> bool:
+        return trim(self.options.get(name, "false")).lower() == "true"
+
+    def _values(self) -> ReadColumns | None:
+        """Asks the schema registry for the columns of the values, if the source decodes them."""
+        spec = value_spec(self.options)
+        if spec is None:
+            return None
+        from kcli.spark.registry_values import read_columns
+
+        return read_columns(spec, single_topic(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         from kcli.spark.sink.writers import BatchWriter

@@ -25,6 +25,7 @@ from kcli.security.client import WITHOUT_EFFECT, client_security
 from kcli.spark.client.cluster import ClientSettings, parse_servers
 
 if TYPE_CHECKING:
+    from kcli.spark.registry_values import RegistrySpec
     from kcli.spark.traces import SparkTraces
 
 _log = logging.getLogger("kcli.spark")
@@ -40,6 +41,16 @@ CLIENT_OPTIONS = (
     *SECURITY_OPTIONS,
     f"kafka.{JAAS_FILE}",
 )
+VALUE_OPTIONS = (
+    "valueFormat",
+    "schemaRegistry",
+    "valueSchema",
+    "valueSubject",
+    "valueMessage",
+    "includeValueErrors",
+)
+"""The options of values that the source decodes."""
+
 SOURCE_OPTIONS = (
     *CLIENT_OPTIONS,
     "subscribe",
@@ -67,7 +78,10 @@ SOURCE_OPTIONS = (
     "paths",
     "readUpTo",
     TRACE_OPTION,
+    *VALUE_OPTIONS,
 )
+REGISTRY_PREFIX = "schemaRegistry."
+"""The prefix of the keys of Confluent's clients, such as schemaRegistry.basic.auth.user.info."""
 
 REFUSED = {
     "kafka.auto.offset.reset": "use startingOffsets to choose the start",
@@ -246,6 +260,51 @@ def source_options(raw: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     )
 
 
+def value_spec(raw: Mapping[str, str]) -> RegistrySpec | None:
+    """Reads the options of values with schemas of a registry, or returns None if values are not decoded.
+
+    Raises ValueError for an invalid option.
+    """
+    options = {name.lower(): value for name, value in raw.items()}
+    if "valueformat" not in options:
+        idle = {name.lower() for name in VALUE_OPTIONS}
+        for name in raw:
+            if name.lower() in idle or name.lower().startswith(REGISTRY_PREFIX.lower()):
+                raise ValueError(f"{name} needs valueFormat")
+        return None
+    _boolean(options, "includeValueErrors", False)
+    if not options.get("schemaregistry"):
+        raise ValueError("valueFormat needs schemaRegistry, the URL of a schema registry")
+    # Only this option needs the modules of the registry, and each worker imports this module.
+    from kcli.formats.registry.serde_settings import SerdeSettings, is_registry_key, unused_registry_keys
+    from kcli.formats.registry.settings import URL, RegistrySettings
+    from kcli.spark.registry_values import TYPES, RegistrySpec
+
+    prefix = REGISTRY_PREFIX.lower()
+    texts = {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
+    for name in texts:
+        if not is_registry_key(name):
+            raise ValueError(f"{REGISTRY_PREFIX}{name}: the clients of a schema registry have no key {name}")
+    for sentence in unused_registry_keys(texts):
+        _log.warning("option %s%s", REGISTRY_PREFIX, sentence)
+    texts[URL] = options["schemaregistry"]
+    return RegistrySpec(
+        settings=RegistrySettings.of(texts),
+        type=TYPES[_choice(options, "valueFormat", tuple(TYPES))],
+        schema=options.get("valueschema"),
+        subject=options.get("valuesubject"),
+        message=options.get("valuemessage"),
+        serde=SerdeSettings.of(texts),
+    )
+
+
+def single_topic(raw: Mapping[str, str]) -> str | None:
+    """Returns the topic that the options of the source name, or None if they may select several."""
+    chosen = _subscription({name.lower(): value for name, value in raw.items()}, all_by_default=True)
+    topics = {*chosen.topics, *(part.topic for part in chosen.partitions)}
+    return topics.pop() if len(topics) == 1 else None
+
+
 def sink_options(raw: Mapping[str, str]) -> SinkOptions:
     """Reads the options of the sink. Raises ValueError for an invalid option."""
     options = _known(raw, SINK_OPTIONS)
@@ -305,6 +364,8 @@ def _known(raw: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
             raise ValueError(
                 f"{name} is not supported; the security options are {', '.join(SECURITY_OPTIONS)}"
             )
+        if name.startswith(REGISTRY_PREFIX.lower()) and "schemaregistry" in known:
+            continue  # `value_spec` checks these keys
         if name not in known and name not in SPARKS_OWN:
             _log.warning("option %s is unknown to the kcli format and has no effect", name)
     return options

@@ -223,6 +223,52 @@ def test_rows_that_do_not_fit_the_schema_are_bad_records(
     assert {message.value()[5:] for message in consume(broker.bootstrap, name, 4)} == {b"\2\2a", b"\x0a\2e"}
 
 
+def test_the_data_source_decodes_values(
+    spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    name = topic(1)
+    first, second = registry.put(f"{name}-value", V1), registry.put(f"{name}-value", V2)
+    guid = UUID(registry.subjects[f"{name}-value"][0]["guid"])
+    old = encode("AVRO", first, V1, {"id": 1, "gone": "g"})
+    produce(broker.bootstrap, name, [
+        {"value": old},
+        {"value": old[5:], "headers": [("__value_schema_id", guid_prefix(guid))]},
+        {"value": None, "key": "k"},
+    ])  # fmt: skip
+    options = {
+        "kafka.bootstrap.servers": broker.bootstrap,
+        "subscribe": name,
+        "valueFormat": "avro",
+        "schemaRegistry": registry.url,
+        "schemaRegistry.max.retries": "0",
+    }
+    frame = spark.read.format("kcli").options(**options).load()
+    assert second and frame.select("value.*").dtypes[:3] == [
+        ("id", "bigint"), ("item", "string"), ("price", "decimal(9,2)"),
+    ]  # fmt: skip
+    rows = frame.select("offset", "value.id", "value.either").collect()
+    assert [(row["offset"], row["id"]) for row in rows] == [(0, 1), (1, 1), (2, None)]
+    assert rows[0]["either"].asDict() == {"int": 5, "string": None}
+    produce(broker.bootstrap, name, [{"value": b"plain"}])
+    with pytest.raises(PySparkException, match=f"topic {name}, partition 0, offset 3: Unknown magic byte!"):
+        spark.read.format("kcli").options(**options).load().collect()
+    stream = (
+        spark.readStream.format("kcli").options(**options, startingOffsets="earliest", includeValueErrors="true")
+        .load().select("offset", "value.id", "valueError")
+        .writeStream.format("parquet").trigger(availableNow=True)
+        .option("path", str(tmp_path / "out")).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )  # fmt: skip
+    assert stream.awaitTermination(120)
+    found = sorted(spark.read.parquet(str(tmp_path / "out")).collect())
+    assert [row["id"] for row in found] == [1, 1, None, None]
+    assert [row["valueError"] and row["valueError"][:19] for row in found] == [None] * 3 + [
+        "Unknown magic byte!"
+    ]
+
+
 def test_wrong_settings_are_errors_before_spark_starts(
     spark: SparkSession, broker: BrokerProcess, topic: Make, registry: MemoryRegistry, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ from kcli.spark.worker_memory import freeze_imports
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kcli.spark.registry_values import ReadColumns
     from kcli.spark.source.fetcher import Fetched
     from kcli.spark.source.log_directory import LogDirectories
 
@@ -73,6 +74,9 @@ HEADERS = StructField(
 )
 """The column `headers` of Spark's Kafka source. It is added to FIELDS, the other columns, if includeHeaders is true."""
 
+VALUE_ERROR = StructField("valueError", StringType())
+"""The column with the reason why a value could not be decoded. Without this column, such a value is an error."""
+
 SAMPLE_BYTES = 256 << 10
 """The number of bytes that are read from a partition to estimate its bytes per offset (for maxBytesPerTrigger)."""
 
@@ -87,29 +91,31 @@ class RangePartition(InputPartition):
 class KcliReader(DataSourceReader):
     """Reads topics as a batch. The offsets are resolved once, when Spark plans the query."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self.options, self.schema = options, schema
+    def __init__(self, options: SourceOptions, schema: StructType, values: ReadColumns | None = None) -> None:
+        self.options, self.schema, self.values = options, schema, values
 
     def partitions(self) -> Sequence[InputPartition]:
         with opened(self.options) as topics:
             return tasks(topics, batch_ranges(topics, self.options), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(partition, self.options, self.schema)
+        return read_partition(partition, self.options, self.schema, self.values)
 
 
 class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics as a stream of micro-batches. The offsets are in Spark's checkpoint, never in a consumer group."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self.options, self.schema = options, schema
+    def __init__(self, options: SourceOptions, schema: StructType, values: ReadColumns | None = None) -> None:
+        self.options, self.schema, self.values = options, schema, values
         self._topics: Cluster | LogDirectories | None = None
         self._admission = Admission(options, self._density)
         self._last: Offsets | None = None
         """The offsets at which a query with the trigger AvailableNow ends."""
 
-    def __reduce__(self) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType]]:
-        return KcliStreamReader, (self.options, self.schema)
+    def __reduce__(
+        self,
+    ) -> tuple[type[KcliStreamReader], tuple[SourceOptions, StructType, ReadColumns | None]]:
+        return KcliStreamReader, (self.options, self.schema, self.values)
 
     def initialOffset(self) -> OffsetJson:
         options, topics = self.options, self._opened()
@@ -152,7 +158,7 @@ class KcliStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks(self._opened(), stream_ranges(begin, stop, earliest, self.options), self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(partition, self.options, self.schema)
+        return read_partition(partition, self.options, self.schema, self.values)
 
     def stop(self) -> None:
         if self._topics is not None:
@@ -224,7 +230,7 @@ def fetched(
 
 
 def read_partition(
-    partition: InputPartition, options: SourceOptions, schema: StructType
+    partition: InputPartition, options: SourceOptions, schema: StructType, values: ReadColumns | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Reads and decodes the range of one task. Runs in an executor."""
     from pyspark.sql.pandas.types import to_arrow_schema
@@ -236,23 +242,38 @@ def read_partition(
         return
     with opened(options) as topics:
         batches = fetched(topics, offset_range, options)
-        arrow_batches = record_batches(batches, offset_range, to_arrow_schema(schema, timezone="UTC"))
+        stored = schema if values is None else stored_schema(schema)
+        arrow_batches = record_batches(batches, offset_range, to_arrow_schema(stored, timezone="UTC"))
         if options.traces is not None:
             from kcli.spark.traces import polled
 
             arrow_batches = polled(
                 arrow_batches, options.traces, offset_range.part.topic, offset_range.part.partition
             )
+        if values is not None:
+            from kcli.spark.source.decoded_values import decoded_batches
+
+            typed = to_arrow_schema(schema, timezone="UTC")
+            arrow_batches = decoded_batches(arrow_batches, values, typed, offset_range.part)
         yield from arrow_batches
     freeze_imports()
 
 
-def checked_schema(schema: StructType) -> StructType:
+def stored_schema(schema: StructType) -> StructType:
+    """Returns the columns from which those of `schema` are decoded."""
+    full = {field.name: field for field in (*FIELDS, HEADERS)}
+    names = dict.fromkeys([*schema.names, "value", "offset", "headers"])
+    return StructType([full[name] for name in names if name in full])
+
+
+def checked_schema(schema: StructType, values: ReadColumns | None = None) -> StructType:
     """Checks the schema that the user has given. The schema may omit and reorder columns.
 
     Raises ValueError for an unknown column, or for a column with another type.
     """
     full = {field.name: field.dataType for field in (*FIELDS, HEADERS)}
+    if values is not None:
+        full |= {field.name: field.dataType for field in (values.field, VALUE_ERROR)}
     for field in schema.fields:
         if field.name not in full:
             raise ValueError(f"column {field.name} is not one of {', '.join(full)}")

@@ -10,7 +10,7 @@ import pytest
 from kcli.model.request_values import EARLIEST, LATEST, READ_COMMITTED
 from kcli.model.topic_partition import TopicPartition
 from kcli.protocol.batches.compression import Codec
-from kcli.spark.options import sink_options, source_options
+from kcli.spark.options import single_topic, sink_options, source_options, value_spec
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a, b"}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -173,3 +173,47 @@ def test_the_sink_refuses_weak_producer_settings() -> None:
         sink_options({"kafka.bootstrap.servers": "h:1", "kafka.acks": "1"})
     with pytest.raises(ValueError, match="producers are always idempotent"):
         sink_options({"kafka.bootstrap.servers": "h:1", "kafka.enable.idempotence": "false"})
+
+
+def test_values_with_schemas_of_a_registry() -> None:
+    raw = {"subscribe": "t", "valueFormat": "Avro", "schemaRegistry": "http://h:1", "valueSubject": "s"}
+    spec = value_spec({**raw, "schemaRegistry.basic.auth.user.info": "u:p"})
+    assert spec is not None
+    assert (spec.type, spec.subject, spec.settings.login) == ("AVRO", "s", "u:p")
+    assert value_spec({"subscribe": "t"}) is None
+    topics = {
+        "t": {"subscribe": "t"},
+        "u": {"assign": '{"u":[0,1]}'},
+        None: {"subscribePattern": "t"},
+    }
+    for topic, options in topics.items():
+        assert single_topic(options) == topic
+    assert single_topic({"subscribe": "t,u"}) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"schemaRegistry": "http://h:1"}, "schemaRegistry needs valueFormat"),
+        ({"schemaRegistry.max.retries": "1"}, "schemaRegistry.max.retries needs valueFormat"),
+        ({"includeValueErrors": "true"}, "includeValueErrors needs valueFormat"),
+        ({"valueFormat": "avro"}, "valueFormat needs schemaRegistry"),
+        (
+            {"valueFormat": "avro", "schemaRegistry": "http://h:1", "includeValueErrors": "maybe"},
+            "includeValueErrors",
+        ),
+        ({"valueFormat": "xml", "schemaRegistry": "http://h:1"}, "valueFormat is 'xml'; expected avro or"),
+        ({"valueFormat": "avro", "schemaRegistry": "h"}, "expected the URL of a schema registry"),
+        (
+            {"valueFormat": "avro", "schemaRegistry": "http://h:1", "schemaRegistry.max.retry": "1"},
+            "schemaRegistry.max.retry: the clients of a schema registry have no key",
+        ),
+        (
+            {"valueFormat": "avro", "schemaRegistry": "http://h:1", "schemaRegistry.rule.executors": "x"},
+            "kcli executes no rules",
+        ),
+    ],
+)
+def test_wrong_options_of_values(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(reason)):
+        value_spec({"subscribe": "t", **options})
