@@ -1,6 +1,6 @@
 """The name of a flow in the log lines of its worker, because the workers of all flows write to one log.
 
-A line gets the prefix that Java's workers have. Lines of MirrorMaker's own loggers name their flow themselves.
+A line gets the prefix that Java's workers have. The driver's own lines name their flow themselves.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from contextvars import ContextVar
 
-_OWN_LOGGERS = "org.apache.kafka.connect.mirror."
+_OWN_LOGGERS = tuple(f"org.apache.kafka.connect.mirror.Mirror{name}" for name in ("Maker", "Herder"))
 
 _prefix: ContextVar[str] = ContextVar("_prefix", default="")
 
@@ -25,7 +25,7 @@ def add_names() -> None:
     def record(*args: object, **kwargs: object) -> logging.LogRecord:
         made = make(*args, **kwargs)
         prefix = _prefix.get()
-        if prefix and not made.name.startswith(_OWN_LOGGERS):
+        if prefix and made.name not in _OWN_LOGGERS:
             made.msg = (prefix.replace("%", "%%") if made.args else prefix) + str(made.msg)
         return made
 

@@ -24,8 +24,8 @@ from kcli.config.providers import resolve
 from kcli.config.values import Values
 from kcli.connect.config.clients import with_prefix
 from kcli.connect.config.rest_listeners import RestConfig, rest_config
+from kcli.connectors.mirror.keys import CLIENT_KEYS
 from kcli.mirror.config.keys import (
-    CLIENT_KEYS,
     CLIENT_PREFIXES,
     CLUSTERS,
     CONNECTOR_KEYS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kcli.config.client_common import BOOLEAN, COMMON, HIGH, LIST, LOW, key
 from kcli.config.definition import ConfigDef
 from kcli.connect.config.worker_keys import DISTRIBUTED
+from kcli.connectors.mirror.keys import CHECKPOINT_KEYS, HEARTBEAT_KEYS, SOURCE_KEYS
 
 CLUSTERS = "clusters"
 INTERNAL_REST = "dedicated.mode.enable.internal.rest"
@@ -15,9 +16,6 @@ METRICS_LISTENER = "kcli.metrics.listener"
 _SECURITY = tuple(
     entry for entry in COMMON if entry.name == "security.protocol" or entry.name.startswith(("ssl.", "sasl."))
 )
-
-CLIENT_KEYS = frozenset({"bootstrap.servers", *(entry.name for entry in _SECURITY)})
-"""Keys of a cluster that every client of this cluster has. Without the alias, they are for all clusters."""
 
 REST_KEYS = (
     "access.control.allow.methods",
@@ -63,49 +61,8 @@ _COMMON_CONNECTOR_KEYS = (
     "value.converter",
     "value.converter.plugin.version",
 )
-_MIRROR_KEYS = (
-    "admin.timeout.ms",
-    "checkpoints.topic.replication.factor",
-    "config.properties.exclude",
-    "config.property.filter.class",
-    "consumer.poll.timeout.ms",
-    "emit.checkpoints.enabled",
-    "emit.checkpoints.interval.seconds",
-    EMIT_HEARTBEATS,
-    "emit.heartbeats.interval.seconds",
-    "emit.offset-syncs.enabled",
-    ENABLED,
-    "forwarding.admin.class",
-    "group.filter.class",
-    "groups",
-    "groups.exclude",
-    "heartbeats.replication.enabled",
-    "heartbeats.topic.replication.factor",
-    "metric.reporters",
-    "offset-syncs.topic.location",
-    "offset-syncs.topic.replication.factor",
-    "offset.lag.max",
-    "refresh.groups.enabled",
-    "refresh.groups.interval.seconds",
-    "refresh.topics.enabled",
-    "refresh.topics.interval.seconds",
-    "replication.factor",
-    "replication.policy.class",
-    "replication.policy.internal.topic.separator.enabled",
-    "replication.policy.separator",
-    "source.cluster.alias",
-    "sync.group.offsets.enabled",
-    "sync.group.offsets.interval.seconds",
-    "sync.topic.acls.enabled",
-    "sync.topic.acls.interval.seconds",
-    "sync.topic.configs.enabled",
-    "sync.topic.configs.interval.seconds",
-    "target.cluster.alias",
-    "topic.filter.class",
-    "topics",
-    "topics.exclude",
-)
-CONNECTOR_KEYS = frozenset({*_COMMON_CONNECTOR_KEYS, *_MIRROR_KEYS, *CLIENT_KEYS - {"bootstrap.servers"}})
+
+CONNECTOR_KEYS = frozenset({*_COMMON_CONNECTOR_KEYS, *SOURCE_KEYS, *CHECKPOINT_KEYS, *HEARTBEAT_KEYS})
 """Keys that every connector of every flow takes from the top level."""
 
 WORKER_PREFIXES = (

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from kcli.connect.config.worker_keys import DISTRIBUTED
+from kcli.connectors.mirror.keys import CLIENT_KEYS
 from kcli.mirror.config.keys import (
-    CLIENT_KEYS,
     CONNECTOR_KEYS,
     DRIVER,
     INTERNAL_REST,
@@ -33,6 +33,7 @@ _FLOW_PREFIXES = (
     "topic.creation.",
     "transaction.boundary",
     "transforms.",
+    "use.defaults.from",
     "kcli.",
 )
 """The beginnings of keys of a flow that are not in CONNECTOR_KEYS."""

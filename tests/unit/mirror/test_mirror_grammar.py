@@ -6,8 +6,9 @@ import pytest
 
 from kcli.config.definition import ConfigError
 from kcli.config.properties import parse
+from kcli.connectors.mirror.keys import CLIENT_KEYS
 from kcli.mirror.config.grammar import CONNECTORS, Flow, MirrorConfig, mirror_config
-from kcli.mirror.config.keys import CLIENT_KEYS, CONNECTOR_KEYS
+from kcli.mirror.config.keys import CONNECTOR_KEYS
 
 SOURCE = CONNECTORS[0]
 A_TO_B, B_TO_A = Flow("A", "B"), Flow("B", "A")
@@ -151,6 +152,7 @@ def test_a_worker_takes_the_keys_of_its_target_and_some_of_the_top_level(
         ("security.protocol = SSL", "security.protocol", "SSL"),
         ("bootstrap.servers = x:1", "bootstrap.servers", None),
         ("bogus = 1", "bogus", None),
+        ("use.defaults.from = source", "use.defaults.from", None),
         ("transforms.t.type = x", "transforms.t.type", None),
         # 2: the policy
         ("replication.policy.own.key = 1", "replication.policy.own.key", "1"),
@@ -170,6 +172,7 @@ def test_a_worker_takes_the_keys_of_its_target_and_some_of_the_top_level(
         ("A->B.source.cluster.bootstrap.servers = o:1", "source.cluster.bootstrap.servers", "o:1"),
         ("A->B.producer.override.batch.size = 1", "producer.override.batch.size", "1"),
         ("A->B.bogus = 1", "bogus", "1"),
+        ("A->B.use.defaults.from = source", "use.defaults.from", "source"),
     ],
 )
 def test_a_later_layer_takes_precedence_in_a_connector(text: str, key: str, value: str | None) -> None:
