@@ -15,6 +15,7 @@ from kcli.cli.syntax.registry import TOOLS
 from kcli.config.properties import parse
 from kcli.mirror.config.grammar import Flow, mirror_config
 from rigs.golden3 import FOLDER, steps
+from rigs.loops import until
 from rigs.mirror_driver import DriverHere, keep_rules_of_collections, two_brokers
 
 RECORDING = FOLDER / "mirror" / "mirror.jsonl"
@@ -23,7 +24,10 @@ STEPS: dict[str, dict[str, Any]] = (
 )
 WRONG = [step for name, step in STEPS.items() if name.startswith("wrong-options/")]
 DRIVER = "(org.apache.kafka.connect.mirror.MirrorMaker)"
+HERDER = "(org.apache.kafka.connect.mirror.MirrorHerder)"
 COMMAND_LINE, CONFIGURATION = 255, 2
+REFUSED_CONNECTORS = ["wrong-options/012", "wrong-options/013", "wrong-options/014"]
+"""Steps in which connectors are refused, and the driver continues."""
 
 pytestmark = pytest.mark.skipif(not STEPS, reason="the recordings of MirrorMaker 4.1 are absent")
 
@@ -102,6 +106,37 @@ def test_the_start_and_the_stop_log_javas_lines(
     recorded = driver_lines(stop["log"])
     lines = [f"{one.levelname} {one.getMessage()}" for one in caplog.records if one.name == DRIVER[1:-1]]
     assert lines == recorded
+
+
+@pytest.mark.parametrize("name", REFUSED_CONNECTORS)
+def test_a_refused_connector_is_reported_and_the_driver_continues(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    step = STEPS[name]
+    recorded = {
+        line.partition(" connector ")[0]
+        for line in step["log"]
+        if line.endswith(HERDER) and " connector " in line
+    }
+    keep_rules_of_collections(monkeypatch)
+
+    def results() -> set[str]:
+        lines = (f"{one.levelname} {one.getMessage()}" for one in caplog.records if one.name == HERDER[1:-1])
+        return {line.partition(" connector ")[0] for line in lines if " connector " in line}
+
+    async def story() -> int:
+        async with two_brokers(tmp_path) as (a, b):
+            file = tmp_path / "mm2.properties"
+            file.write_text(filled(step["config"], a, b))
+            driver = DriverHere(file, caplog)
+            await until(lambda: len(results()) == len(recorded))
+            return await driver.stop()
+
+    assert asyncio.run(story()) == 143
+    assert results() == recorded
+    for line in step["log"]:
+        if line.startswith("| Invalid value"):
+            assert line.removeprefix("| ") in caplog.text
 
 
 def test_the_configurations_of_connectors_are_the_stored_ones() -> None:
