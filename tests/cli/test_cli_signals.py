@@ -70,6 +70,7 @@ OTHER: dict[str, str] = {
     "connect": "list --url http://{server}",
     "connect-standalone": "{missing}",
     "connect-distributed": "{missing}",
+    "mirror-maker": "{missing}",
     "schema-registry": "{missing}",
     "schemas": "list --registry http://{server}",
     "connect-plugin-path": "list --plugin-path {missing}",
