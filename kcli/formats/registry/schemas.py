@@ -17,6 +17,7 @@ from kcli.formats.registry.client import LATEST, RegistryClient, Version
 from kcli.formats.registry.documents import RegisteredSchema, SchemaDefinition
 from kcli.formats.registry.framing import SchemaKey
 from kcli.formats.registry.references import context_of, resolved_references
+from kcli.formats.registry.rule_sets import Rule, RuleSet
 from kcli.formats.schemas import ParsedSchema, SchemaReference, SchemaType, language_of
 
 SCHEMAS_MAX = 1_000
@@ -38,6 +39,8 @@ class LoadedSchema:
     guid: uuid.UUID | None = None
     subject: str | None = None
     version: int | None = None
+    rules: tuple[Rule, ...] = ()
+    """The rules that a client applies to values, without those that are disabled."""
 
     @cached_property
     def parsed(self) -> ParsedSchema:
@@ -150,8 +153,9 @@ class Schemas:
     ) -> LoadedSchema:
         kind = schema_type(definition.type)
         resolved = await resolved_references(self.client, definition.references, subject)
+        rules = rules_of(definition.rule_set)
         return LoadedSchema(
-            kind, definition.text, definition.references, resolved, id, guid, subject, version
+            kind, definition.text, definition.references, resolved, id, guid, subject, version, rules
         )
 
     def _keep(self, place: tuple[str, SchemaKey], schema: LoadedSchema) -> LoadedSchema:
@@ -164,6 +168,13 @@ class Schemas:
 def _place(key: SchemaKey, subject: str | None) -> tuple[str, SchemaKey]:
     """The key of the memory. An id belongs to a context, and a guid is the same in all contexts."""
     return (context_of(subject or "") if isinstance(key, int) else "", key)
+
+
+def rules_of(rule_set: RuleSet | None) -> tuple[Rule, ...]:
+    """Returns the rules about values that are not disabled."""
+    if rule_set is None:
+        return ()
+    return tuple(rule for rule in (*rule_set.domain_rules, *rule_set.encoding_rules) if not rule.disabled)
 
 
 def guid_of(text: str | None) -> uuid.UUID | None:

@@ -11,7 +11,15 @@ from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.documents import RegisterRequest, SchemaDefinition
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import Header, Place, guid_prefix, header_of, id_prefix
-from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas, guid_of, missing_library
+from kcli.formats.registry.rule_sets import RuleMode
+from kcli.formats.registry.schemas import (
+    LoadedSchema,
+    RecordName,
+    Schemas,
+    guid_of,
+    missing_library,
+    rules_of,
+)
 from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.subjects import Subjects
 from kcli.formats.schemas import CompatibilityPolicy
@@ -88,6 +96,7 @@ class Serializer(Generic[T]):
         if (prepared := self._prepared.get(topic)) is not None:
             return prepared
         schema = await self._schema(topic)
+        _check_rules(schema)
         try:
             encoder = self._make(schema)
         except ImportError as error:
@@ -110,10 +119,13 @@ class Serializer(Generic[T]):
         if settings.auto_register:
             request = RegisterRequest(self._own, propagate_schema_tags=settings.propagates_tags or None)
             answer = await self._schemas.client.register(subject, request, normalize=settings.normalize)
-            registered = replace(own, id=answer.id, guid=guid_of(answer.guid), subject=subject)
+            # The configuration of the subject may have added rules to the own ones.
+            rules = own.rules if answer.definition is None else rules_of(answer.definition.rule_set)
+            registered = replace(own, id=answer.id, guid=guid_of(answer.guid), subject=subject, rules=rules)
         else:
             held = await self._schemas.client.look_up(subject, self._own, normalize=settings.normalize)
-            registered = replace(own, id=held.id, guid=guid_of(held.guid), subject=subject)
+            rules = rules_of(held.definition.rule_set)
+            registered = replace(own, id=held.id, guid=guid_of(held.guid), subject=subject, rules=rules)
         self._schemas.keep(registered)
         return registered
 
@@ -144,3 +156,15 @@ class Serializer(Generic[T]):
         if guid is None:
             raise FormatError("the schema registry has no guids, and the header form needs them")
         return b"", (header_of(is_key=self._settings.is_key), guid_prefix(guid) + path)
+
+
+def _check_rules(schema: LoadedSchema) -> None:
+    """Raises FormatError if values must be changed or checked before they are written, for example encrypted.
+
+    kcli executes no rules. Confluent's serializers fail too if they have no executor for the type of a rule.
+    """
+    for rule in schema.rules:
+        if rule.mode in (RuleMode.WRITE, RuleMode.WRITEREAD):
+            raise FormatError(
+                f"{schema.name} has the rule {rule.name} of the type {rule.type}, and kcli executes no rules"
+            )

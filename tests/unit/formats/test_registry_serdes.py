@@ -365,6 +365,30 @@ def test_tags_of_the_version_before_are_kept_on_request(registry: MemoryRegistry
     assert [body.get("propagateSchemaTags") for body in bodies] == [True, None]
 
 
+@pytest.mark.parametrize(
+    ("changes", "is_refused"),
+    [
+        ({"mode": "WRITEREAD"}, True),
+        ({"mode": "WRITE", "kind": "CONDITION", "type": "CEL"}, True),
+        ({"mode": "READ"}, False),
+        ({"mode": "WRITE", "disabled": True}, False),
+    ],
+)
+@pytest.mark.parametrize("rules", ["domainRules", "encodingRules"])
+def test_a_value_that_a_rule_must_change_is_not_written(
+    registry: MemoryRegistry, rules: str, changes: dict[str, Any], is_refused: bool
+) -> None:
+    rule = {"name": "hide", "kind": "TRANSFORM", "type": "ENCRYPT", **changes}
+    registry.register("t-value", {"schema": V1, "schemaType": "AVRO", "ruleSet": {rules: [rule]}})
+    for settings in ({"use_latest_version": "true"}, {"use_schema_id": "1"}):
+        writer = serializer(registry, V1, "AVRO", **settings)
+        if is_refused:
+            with pytest.raises(FormatError, match=r"schema 1 has the rule hide .* kcli executes no rules"):
+                writer.serialize("t", {"a": 1})
+        else:
+            assert writer.serialize("t", {"a": 1})[0] is not None
+
+
 CONFLUENTS_KEYS = """
 auto.register.schemas context.name.strategy execution.environment id.compatibility.strict key.schema.id.deserializer
 key.schema.id.serializer key.subject.name.strategy latest.cache.size latest.compatibility.strict
