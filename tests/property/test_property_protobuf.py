@@ -38,6 +38,7 @@ from kcli.formats.protobuf.syntax import (
     Word,
 )
 from kcli.formats.schemas import CompatibilityPolicy
+from rigs.examples import examples
 from rigs.protobuf_columns import SCHEMA, VALUES, comparable
 
 DECODER = ColumnDecoder(message_type(parse(SCHEMA, {}, is_new=True)))
@@ -103,13 +104,13 @@ def is_parsed_as(file: File) -> bool:
 
 
 @given(files())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_text_is_parsed_as_it_was_printed(file: File) -> None:
     assert is_parsed_as(file)
 
 
 @given(files())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_descriptor_comes_back_through_its_text(file: File) -> None:
     before = file_descriptor(file, "default", names_of([("", file)]), {}, is_strict=True)
     schema = parse(base64.b64encode(before.SerializeToString()).decode(), {}, is_new=False)
@@ -117,7 +118,7 @@ def test_a_descriptor_comes_back_through_its_text(file: File) -> None:
 
 
 @given(files())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_normal_form_is_normal_and_means_the_same(file: File) -> None:
     schema = parse(print_file(file), {}, is_new=False)
     normal = schema.normalized()
@@ -162,7 +163,7 @@ FILLERS: dict[str, Callable[[st.DrawFn], object]] = {
 
 
 @given(changed(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_reader_that_is_accepted_really_reads(pair: tuple[File, File], data: st.DataObject) -> None:
     old, new = (parse(print_file(file), {}, is_new=True) for file in pair)
     if new.incompatibilities(old, CompatibilityPolicy.STRICT):
@@ -187,7 +188,7 @@ def as_bytes(value: object) -> object:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_columns_are_what_the_library_reads(data: st.DataObject) -> None:
     import pyarrow as pa
 

@@ -15,6 +15,7 @@ from kcli.connectors.mirror.offset_syncs import (
 )
 from kcli.connectors.mirror.records import OffsetSync
 from kcli.model.topic_partition import TopicPartition
+from rigs.examples import examples
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -69,7 +70,7 @@ def histories(draw: st.DrawFn) -> list[tuple[int, int]]:
     return copied
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(histories(), st.data())
 def test_a_translation_is_never_ahead_of_the_copied_records(
     copied: list[tuple[int, int]], data: st.DataObject
