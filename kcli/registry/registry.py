@@ -99,6 +99,7 @@ def decision_settings(config: RegistryConfig) -> Settings:
     """What the properties of a registry decide about schemas."""
     return Settings(
         level=Level(config.compatibility_level),
+        validate_fields=config.validates_fields,
         validate_new_schemas=config.validates_new_schemas,
         allow_empty_subject=not config.rejects_empty_subject,
         allow_mode_changes=config.mode_is_mutable,

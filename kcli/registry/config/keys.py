@@ -91,6 +91,7 @@ REGISTRY = ConfigDef(sorted((
     key("schema.reject.empty.subject", BOOLEAN, "false", None, LOW),
     key("schema.search.default.limit", INT, "1000", Range(0), LOW),
     key("schema.search.max.limit", INT, "1000", Range(0), LOW),
+    key("schema.validate.fields", BOOLEAN, "false", None, LOW),
     key("schema.validate.new.schemas", BOOLEAN, "true", None, LOW),
     key("size.limit.filter.enabled", BOOLEAN, "false", None, LOW),
     key("size.limit.filter.max.request.body.size", INT, "1048576", Range(0), LOW),

@@ -143,6 +143,7 @@ class RegistryConfig:
     access: AccessRules
     compatibility_level: str
     """In upper case, such as BACKWARD."""
+    validates_fields: bool
     validates_new_schemas: bool
     rejects_empty_subject: bool
     has_strict_references: bool
@@ -198,6 +199,7 @@ def _checked(texts: Mapping[str, str]) -> RegistryConfig:
         ),
         access=_access(values),
         compatibility_level=values.text("schema.compatibility.level").upper(),
+        validates_fields=values.boolean("schema.validate.fields"),
         validates_new_schemas=values.boolean("schema.validate.new.schemas"),
         rejects_empty_subject=values.boolean("schema.reject.empty.subject"),
         has_strict_references=values.boolean("schema.providers.reference.versions.strict"),

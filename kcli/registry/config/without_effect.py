@@ -86,7 +86,6 @@ REFUSED: Mapping[str, str] = {
     "rest.servlet.initializor.classes": _NO_JAVA,
     "schema.providers": f"{_NO_JAVA}. Avro, JSON Schema and Protobuf are built in",
     "schema.registry.resource.extension.class": f"{_NO_JAVA}. Use authentication.method and kcli.access.rules",
-    "schema.validate.fields": "kcli does not check the names of fields",
     "websocket.servlet.initializor.classes": _NO_JAVA,
 }
 """Keys with which a registry does not start, because it would otherwise lack a protection or a part."""

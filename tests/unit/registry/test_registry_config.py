@@ -11,6 +11,7 @@ from kcli.registry.config.access_rules import AccessRules, Operation, access_rul
 from kcli.registry.config.keys import OLD_NAMES, REGISTRY
 from kcli.registry.config.settings import LoginSettings, RegistryConfig, registry_config
 from kcli.registry.config.without_effect import NO_EFFECT, REFUSED
+from kcli.registry.registry import decision_settings
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVERS = {"kafkastore.bootstrap.servers": "a:9092,PLAINTEXT://b:9092"}
@@ -111,6 +112,12 @@ def test_a_registry_that_must_not_start(keys: dict[str, str], message: str) -> N
         config(keys)
     assert message in str(error.value)
     assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["true", "false"])
+def test_names_of_fields_are_checked_on_request(text: str) -> None:
+    it = decision_settings(config({"schema.validate.fields": text}))
+    assert it.validate_fields is (text == "true")
 
 
 def test_the_servers_are_required() -> None:
