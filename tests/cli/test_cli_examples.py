@@ -157,7 +157,9 @@ def here(stage: tuple[BrokerProcess, Path], tmp_path: Path) -> Path:
     (tmp_path / "config").mkdir()
     programs = [*Path("config").glob("connect-*.properties"), Path("config/schema-registry.properties")]
     for path in programs:
-        text = path.read_text().replace("localhost:9092", stage[0].bootstrap)
+        text = path.read_text()
+        for address in ("localhost:9092", "localhost:9192"):
+            text = text.replace(address, stage[0].bootstrap)
         text = re.sub(
             "^#?listeners=.*", f"listeners=http://127.0.0.1:{free_port()}", text, flags=re.MULTILINE
         )

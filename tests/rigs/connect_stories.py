@@ -327,6 +327,11 @@ def _remove(value: object, pointer: str) -> None:
         value.pop(last, None)
 
 
+_OF_KAFKA = "org.apache.kafka."
+_OF_OTHERS = ("io.confluent.", "io.debezium.")
+"""The packages of converters and transformations that kcli has beside Kafka's."""
+
+
 def canonical(value: object, name: str = "") -> object:
     """The comparable part of an answer: lists without order, Java's traces by their first and their cause lines."""
     match value:
@@ -336,6 +341,8 @@ def canonical(value: object, name: str = "") -> object:
             return {key: canonical(item, key) for key, item in value.items() if key != "documentation"}
         case list():
             items = [canonical(item, name) for item in value]
+            if name == "recommended_values":  # as in Kafka, which has only its own plugins
+                items = [item for item in items if not str(item).startswith(_OF_OTHERS)]
             return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
         case str() if name == "trace":
             lines = value.splitlines()
@@ -352,12 +359,10 @@ def canonical(value: object, name: str = "") -> object:
 
 
 def _plugins(body: object) -> object:
-    """A list of plugins without MirrorMaker's, which kcli does not have, and without kcli's own."""
+    """A list of plugins without those that kcli has beside Kafka's."""
     if not isinstance(body, list) or not all(isinstance(one, dict) and "class" in one for one in body):
         return body
-    return [
-        one for one in body if one["class"].startswith("org.apache.kafka.") and ".mirror." not in one["class"]
-    ]
+    return [one for one in body if one["class"].startswith(_OF_KAFKA)]
 
 
 def _are_loggers(body: object) -> bool:
