@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from kcli.client.topic_table.changes import Change
+from kcli.formats.registry.contexts import normalized
 from kcli.formats.registry.documents import RegisterRequest, SchemaDefinition
 from kcli.registry.decisions.configs import Settings
 from kcli.registry.decisions.records import Entry
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import SchemaParser
-from kcli.registry.decisions.subjects import normalized
 from kcli.runtime import log_text
 from kcli.runtime.limited_lines import LimitedLines
 

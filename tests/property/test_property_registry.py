@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import ConfigUpdate, ModeDocument, RegisterRequest, RegisterResponse
 from kcli.registry.decisions import schemas
 from kcli.registry.decisions.decision import Decision
@@ -19,7 +20,6 @@ from kcli.registry.decisions.errors import RegistryError
 from kcli.registry.decisions.records import KeyType
 from kcli.registry.decisions.registration import register, registered
 from kcli.registry.decisions.scopes import set_mode, update_config
-from kcli.registry.decisions.subjects import context_of
 from rigs.examples import examples
 from rigs.small_schemas import Topic, request, small_language
 

@@ -9,9 +9,9 @@ from http import HTTPStatus
 from typing import TypeVar
 
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT, Subject, context_of
 from kcli.formats.registry.documents import RegisteredSchema
 from kcli.formats.registry.errors import RegistryError, RegistryRefused
-from kcli.formats.registry.references import DEFAULT_CONTEXT, context_of
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class Held:
 
 def unqualified(subject: str) -> str:
     """The name of a subject without its context."""
-    return subject if context_of(subject) == DEFAULT_CONTEXT else subject[1:].partition(":")[2]
+    return Subject.of(subject).name
 
 
 async def contexts_of(client: RegistryClient) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
+from kcli.formats.registry.contexts import beside
 from kcli.formats.schemas import SchemaReference
 
 REFERENCES_MAX = 1_000
@@ -14,23 +15,10 @@ REFERENCES_MAX = 1_000
 DEPTH_MAX = 100
 """The longest chain of references."""
 
-DEFAULT_CONTEXT = "."
-
-
-def context_of(subject: str) -> str:
-    """Returns the context of a subject: `.ctx` for `:.ctx:name`, and `.` for a plain name."""
-    if subject.startswith(":."):
-        context, colon, _ = subject[1:].partition(":")
-        if colon:
-            return context
-    return DEFAULT_CONTEXT
-
 
 def in_context(subject: str, referrer: str | None) -> str:
     """Returns the subject of a reference. A plain name belongs to the context of the subject that refers to it."""
-    if referrer is None or subject.startswith(":.") or (context := context_of(referrer)) == DEFAULT_CONTEXT:
-        return subject
-    return f":{context}:{subject}"
+    return subject if referrer is None else beside(referrer, subject)
 
 
 async def resolved_references(

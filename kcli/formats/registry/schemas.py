@@ -14,9 +14,10 @@ from functools import cached_property
 
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
+from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import RegisteredSchema, SchemaDefinition
 from kcli.formats.registry.framing import SchemaKey
-from kcli.formats.registry.references import context_of, resolved_references
+from kcli.formats.registry.references import resolved_references
 from kcli.formats.registry.rule_sets import Rule, RuleSet
 from kcli.formats.schemas import ParsedSchema, SchemaReference, SchemaType, language_of
 

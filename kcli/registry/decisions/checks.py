@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcli.formats.registry.contexts import normalized
 from kcli.formats.registry.documents import CompatibilityAnswer, RegisterRequest
 from kcli.registry.decisions.compatibility import incompatibilities
 from kcli.registry.decisions.errors import RegistryError, invalid_schema, version_not_found
@@ -9,7 +10,6 @@ from kcli.registry.decisions.matching import candidate_of
 from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import LATEST
-from kcli.registry.decisions.subjects import normalized
 
 
 def check_compatibility(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, fields, replace
 
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, beside, prefix_of
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate
 from kcli.formats.schemas import CompatibilityPolicy
 from kcli.registry.decisions.annotations import check_rule_set
 from kcli.registry.decisions.errors import invalid_config, invalid_level
 from kcli.registry.decisions.records import Mode
 from kcli.registry.decisions.state import RegistryState
-from kcli.registry.decisions.subjects import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, beside, prefix_of
 
 
 class Level(enum.StrEnum):

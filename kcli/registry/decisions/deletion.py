@@ -5,6 +5,7 @@ A soft deletion hides a version, and its id stays readable. A permanent deletion
 
 from __future__ import annotations
 
+from kcli.formats.registry.contexts import Subject, normalized
 from kcli.registry.decisions.decision import Decision
 from kcli.registry.decisions.errors import (
     context_not_empty,
@@ -28,7 +29,6 @@ from kcli.registry.decisions.records import (
 )
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import LATEST
-from kcli.registry.decisions.subjects import Subject, normalized
 
 
 def delete_version(rules: Rules, subject: str, version: int, *, permanent: bool = False) -> Decision[int]:

@@ -5,6 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
+from kcli.formats.registry.contexts import (
+    ALL_CONTEXTS,
+    DEFAULT_CONTEXT,
+    Subject,
+    beside,
+    context_of,
+    normalized,
+)
 from kcli.formats.registry.digests import digest_of_guid
 from kcli.formats.registry.documents import ContextId, RegisteredSchema, SubjectVersion
 from kcli.formats.registry.rule_sets import RuleSet
@@ -13,14 +21,6 @@ from kcli.registry.decisions.errors import schema_not_found, subject_not_found
 from kcli.registry.decisions.lookup import find_id, find_version
 from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.rules import Rules
-from kcli.registry.decisions.subjects import (
-    ALL_CONTEXTS,
-    DEFAULT_CONTEXT,
-    Subject,
-    beside,
-    context_of,
-    normalized,
-)
 
 
 class Deleted(enum.Enum):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT, Subject, beside, normalized, prefix_of
 from kcli.formats.registry.digests import digest_of_guid
 from kcli.formats.registry.documents import RegisteredSchema, RegisterRequest, SchemaDefinition, SchemaString
 from kcli.formats.schemas import SchemaReference
@@ -21,7 +22,6 @@ from kcli.registry.decisions.matching import Match, match_in_subject
 from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import LATEST
-from kcli.registry.decisions.subjects import DEFAULT_CONTEXT, Subject, beside, normalized, prefix_of
 
 QUALIFIED = "qualified"
 """The format of references in which each subject has the prefix of its context."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kcli.formats.registry.contexts import beside, context_of
 from kcli.formats.registry.digests import digest_of
 from kcli.formats.registry.documents import RegisteredSchema, SchemaDefinition
 from kcli.formats.registry.rule_sets import Metadata
@@ -14,7 +15,6 @@ from kcli.registry.decisions.errors import RegistryError
 from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import LATEST, Candidate
-from kcli.registry.decisions.subjects import beside, context_of
 
 
 @dataclass(frozen=True, slots=True)

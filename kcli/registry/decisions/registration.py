@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT, Subject, is_valid, normalized
 from kcli.formats.registry.digests import digest_of, guid_of
 from kcli.formats.registry.documents import (
     ConfigDocument,
@@ -42,7 +43,6 @@ from kcli.registry.decisions.records import (
 )
 from kcli.registry.decisions.rules import Rules
 from kcli.registry.decisions.schemas import LATEST, Candidate
-from kcli.registry.decisions.subjects import DEFAULT_CONTEXT, Subject, is_valid, normalized
 
 _TAGS_MARK = "confluent"
 """Every way to write tags into a schema contains this word: `confluent:tags`, `confluent.field_meta`."""

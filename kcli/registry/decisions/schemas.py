@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.contexts import beside
 from kcli.formats.registry.documents import SchemaDefinition
 from kcli.formats.schemas import ParsedSchema, SchemaReference, SchemaType, language_of
 from kcli.model.java_text import trim
 from kcli.registry.decisions.errors import RegistryError, invalid_schema
 from kcli.registry.decisions.records import StoredSchema
 from kcli.registry.decisions.state import RegistryState
-from kcli.registry.decisions.subjects import beside
 
 LATEST = -1
 """The version of a reference that means the newest version."""

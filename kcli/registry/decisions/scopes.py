@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcli.formats.registry.contexts import GLOBAL_CONTEXT, Subject, is_valid, prefix_of, scope_of
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate, ModeDocument
 from kcli.registry.decisions.configs import own_config, own_mode, updated_config
 from kcli.registry.decisions.decision import Decision
@@ -26,7 +27,6 @@ from kcli.registry.decisions.records import (
     mode_value,
 )
 from kcli.registry.decisions.rules import Rules
-from kcli.registry.decisions.subjects import GLOBAL_CONTEXT, Subject, is_valid, prefix_of, scope_of
 
 
 def get_config(rules: Rules, subject: str | None, *, default_to_global: bool = False) -> ConfigDocument:

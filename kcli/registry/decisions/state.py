@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, beside, context_of
 from kcli.formats.registry.documents import ConfigDocument, SchemaDefinition
 from kcli.model.java_json import parse_json
 from kcli.model.java_order import text_order
@@ -34,7 +35,6 @@ from kcli.registry.decisions.records import (
     parse_schema,
     schema_value,
 )
-from kcli.registry.decisions.subjects import DEFAULT_CONTEXT, GLOBAL_CONTEXT, Subject, beside, context_of
 
 K = TypeVar("K")
 V = TypeVar("V")

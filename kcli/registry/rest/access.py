@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from kcli.config.definition import ConfigError
 from kcli.config.environment import KAFKA_OPTS
+from kcli.formats.registry.contexts import normalized
 from kcli.http.logins import Logins, user_of
 from kcli.http.rest.routing import Call
 from kcli.http.rest.users import users_of_section
@@ -16,7 +17,6 @@ from kcli.model.java_text import trim
 from kcli.registry.config.access_rules import AccessRules, Operation
 from kcli.registry.config.settings import LoginSettings
 from kcli.registry.decisions.errors import RegistryError
-from kcli.registry.decisions.subjects import normalized
 
 REGISTRY_OPTS = "SCHEMA_REGISTRY_OPTS"
 """The variable in which Confluent's script expects the JAAS file. KAFKA_OPTS also names it."""

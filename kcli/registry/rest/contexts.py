@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from kcli.formats.registry.contexts import ALL_CONTEXTS, prefix_of
 from kcli.http.rest.routing import Call, Handler, Reply, Route
 from kcli.registry.decisions.errors import RegistryError
-from kcli.registry.decisions.subjects import ALL_CONTEXTS, prefix_of
 
 _BASES = ("/subjects", "/compatibility", "/schemas", "/config", "/mode")
 _SCOPES = ("/config", "/mode")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kcli.formats.registry.contexts import normalized
 from kcli.http.rest.routing import Call
 from kcli.model.java_text import trim
 from kcli.registry.config.access_rules import Operation
 from kcli.registry.decisions.configs import alias_of
 from kcli.registry.decisions.rules import Rules
-from kcli.registry.decisions.subjects import normalized
 from kcli.registry.registry import Registry
 from kcli.registry.rest.access import Access
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from kcli.formats.registry.contexts import ALL_CONTEXTS, beside
 from kcli.formats.registry.documents import RegisteredSchema, RegisterRequest, RegisterResponse
 from kcli.http.rest.routing import Call, Reply, Route
 from kcli.model.java_text import trim
@@ -13,7 +14,6 @@ from kcli.registry.decider import characters_of
 from kcli.registry.decisions import checks, deletion, lists, lookup
 from kcli.registry.decisions.lists import Deleted
 from kcli.registry.decisions.lookup import version_number
-from kcli.registry.decisions.subjects import ALL_CONTEXTS, beside
 from kcli.registry.registry import DELETE_SUBJECT, DELETE_VERSION
 from kcli.registry.rest.requests import document, flag, page
 from kcli.registry.rest.resources import Desk

@@ -17,9 +17,10 @@ from kcli.formats.codec import FormatError
 from kcli.formats.registry import references
 from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate, RegisterRequest, SchemaDefinition
 from kcli.formats.registry.errors import RegistryError, RegistryRefused, RegistrySilent
-from kcli.formats.registry.references import context_of, in_context, resolved_references
+from kcli.formats.registry.references import in_context, resolved_references
 from kcli.formats.registry.settings import RegistrySettings, RegistryUrl
 from kcli.formats.registry.subjects import Strategy, Subjects, plain_subject, strategy_of
 from kcli.formats.registry.transport import Transport

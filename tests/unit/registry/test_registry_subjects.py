@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcli.registry.decisions.subjects import Subject, beside, is_valid, normalized, scope_of
+from kcli.formats.registry.contexts import Subject, beside, is_valid, normalized, scope_of
 
 
 @pytest.mark.parametrize(

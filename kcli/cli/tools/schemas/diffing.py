@@ -11,8 +11,8 @@ from kcli.cli.tools.schemas.connection import client_at, client_of, own_config, 
 from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
 from kcli.formats.registry.catalog import Held, Selection, contexts_of, together, versions_of
 from kcli.formats.registry.client import LATEST, RegistryClient
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT
 from kcli.formats.registry.differences import line_changes
-from kcli.formats.registry.references import DEFAULT_CONTEXT
 from kcli.runtime.log_text import one_line
 
 DIFFERENT = 1

@@ -20,8 +20,8 @@ from kcli.cli.tools.schemas.connection import client_of, own_config, own_mode
 from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
 from kcli.formats.registry.catalog import Held, Selection, by_subject, contexts_of, together, versions_of
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.contexts import DEFAULT_CONTEXT
 from kcli.formats.registry.documents import RegisteredSchema
-from kcli.formats.registry.references import DEFAULT_CONTEXT
 from kcli.runtime.log_text import one_line
 
 GLOBAL_SCOPE = ":.__GLOBAL:"

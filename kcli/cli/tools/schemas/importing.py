@@ -20,8 +20,8 @@ from kcli.cli.tools.schemas.selection import SelectionOptions, selection_of
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.catalog import Held, Selection, together, versions_of
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import ConfigDocument, ConfigUpdate, RegisteredSchema, RegisterRequest
-from kcli.formats.registry.references import context_of
 from kcli.formats.registry.schemas import LoadedSchema
 from kcli.runtime.log_text import one_line
 

@@ -10,9 +10,9 @@ from kcli.cli.syntax.options import CommandError
 from kcli.cli.tools.schemas.archive import Archive, has_archive, read_archive
 from kcli.cli.tools.schemas.files import read_text, type_of
 from kcli.formats.codec import FormatError
+from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import ConfigDocument, RegisteredSchema
 from kcli.formats.registry.reasons import DIFFERENT_TYPE, Broken, Reason, reasons_of
-from kcli.formats.registry.references import context_of
 from kcli.formats.registry.schemas import LoadedSchema, schema_type
 from kcli.formats.schemas import CompatibilityPolicy
 from kcli.registry.decisions.configs import Level

@@ -14,9 +14,9 @@ from kcli.cli.tools.schemas.files import TYPE_WORDS, definition_of, subject_of
 from kcli.formats.codec import FormatError
 from kcli.formats.registry.catalog import Held, Selection, versions_of
 from kcli.formats.registry.client import RegistryClient
+from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import RegisteredSchema, RegisterRequest, SchemaDefinition
 from kcli.formats.registry.errors import RegistryRefused
-from kcli.formats.registry.references import context_of
 from kcli.formats.registry.schemas import Schemas
 
 
