@@ -31,6 +31,11 @@ class FormatError(KcliError):
     """Raised if a schema is invalid. The message is one line for the user."""
 
 
+def missing_library(error: ImportError) -> FormatError:
+    """The error of a schema or a value that needs a library of the extra `schemas`."""
+    return FormatError(f"{error.name} is missing: pip install 'kcli-streaming[schemas]'")
+
+
 @dataclass(frozen=True, slots=True)
 class ValueCodec:
     """The codec of one schema.

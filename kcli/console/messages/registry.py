@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kcli.console.messages.decoding import SchemaCodec
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, missing_library
 from kcli.formats.registry.client import RegistryClient
 from kcli.formats.registry.errors import RegistryError, RegistrySilent
 from kcli.formats.registry.framing import SchemaKey
 from kcli.formats.registry.payloads import value_decode
-from kcli.formats.registry.schemas import Schemas, missing_library
+from kcli.formats.registry.schemas import Schemas
 from kcli.formats.registry.settings import URL, RegistrySettings
 
 ANSWER_MAX_BYTES = 4 << 20

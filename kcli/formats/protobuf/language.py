@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, missing_library
 from kcli.formats.protobuf.compatibility import incompatibilities
 from kcli.formats.protobuf.descriptors import file_descriptor
 from kcli.formats.protobuf.known import KNOWN, known_descriptor, known_file
@@ -109,6 +109,7 @@ def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> ProtobufSc
     `resolved` has the texts of the imports by path. `is_new` also checks all that protoc checks, such as the numbers of
     fields. Without it, an import that no file needs may be missing.
     """
+    _check_library()
     try:
         file = _from_base64(text, resolved) if _BASE64.fullmatch(text) else parse_file(text)
     except FormatError as error:
@@ -120,6 +121,14 @@ def parse(text: str, resolved: Mapping[str, str], *, is_new: bool) -> ProtobufSc
     if is_new:
         pool_of(schema.descriptors(is_strict=True))
     return schema
+
+
+def _check_library() -> None:
+    """Raises FormatError if Google's library is missing, before a part of the work needs it."""
+    try:
+        import google.protobuf  # noqa: F401
+    except ImportError as error:
+        raise missing_library(error) from None
 
 
 def _from_base64(text: str, resolved: Mapping[str, str]) -> File:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, missing_library
 from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.errors import NOT_FOUND, RegistryRefused
 from kcli.formats.registry.expiring import Expiring
 from kcli.formats.registry.framing import ID_BYTES, Framed, Header, SchemaKey, framed
-from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas, missing_library
+from kcli.formats.registry.schemas import LoadedSchema, RecordName, Schemas
 from kcli.formats.registry.serde_settings import SerdeSettings
 from kcli.formats.registry.subjects import Strategy, Subjects
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, missing_library
 from kcli.formats.registry.client import LATEST, RegistryClient, Version
 from kcli.formats.registry.contexts import context_of
 from kcli.formats.registry.documents import RegisteredSchema, SchemaDefinition
@@ -66,11 +66,6 @@ class LoadedSchema:
 
 RecordName = Callable[[LoadedSchema], str | None]
 """Returns the name of a schema, for the subject strategies that use it."""
-
-
-def missing_library(error: ImportError) -> FormatError:
-    """The error of a schema or a value that needs a library of the extra `schemas`."""
-    return FormatError(f"{error.name} is missing: pip install 'kcli-streaming[schemas]'")
 
 
 def schema_type(text: str) -> SchemaType:

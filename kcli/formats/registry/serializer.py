@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from kcli.formats.codec import FormatError
+from kcli.formats.codec import FormatError, missing_library
 from kcli.formats.registry.blocking import waited
 from kcli.formats.registry.documents import RegisterRequest, SchemaDefinition
 from kcli.formats.registry.expiring import Expiring
@@ -17,7 +17,6 @@ from kcli.formats.registry.schemas import (
     RecordName,
     Schemas,
     guid_of,
-    missing_library,
     rules_of,
 )
 from kcli.formats.registry.serde_settings import SerdeSettings

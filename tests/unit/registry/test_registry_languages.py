@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 
 import pytest
 
@@ -208,3 +209,11 @@ def test_a_reference_without_a_name_or_with_the_empty_subject_is_read_again(topi
         answer = topic.post(f"with-{name}", '"long"', references=references)
         assert topic.restarted().state == topic.state
         assert topic.post(f"with-{name}", '"long"', references=references).id == answer.id
+
+
+def test_a_missing_library_is_named_to_the_client(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(
+        RegistryError, match=r"google.protobuf is missing: pip install 'kcli-streaming\[schemas\]'"
+    ):
+        topic.register("s", 'syntax = "proto3"; message OnlyHere { string a = 1; }', schemaType="PROTOBUF")
